@@ -1,0 +1,43 @@
+# make demo and make test do everything on a fresh machine: Java, .venv, dependencies, run.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO_SECONDS ?= 20
+PURE_TESTS := tests/sql tests/kernels tests/properties
+
+# A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
+WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
+
+.PHONY: help setup demo test test-pure lint bench clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: $(READY) ## .venv with the package, its dependencies and the development tools; Java
+	@scripts/java.sh >/dev/null
+
+$(READY): pyproject.toml constraints.txt scripts/setup.sh
+	@VENV=$(VENV) scripts/setup.sh
+	@touch $@
+
+demo: setup ## a live pipeline on local Spark, and what became of every row
+	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
+
+test: test-pure ## all tests that are not slow, on local Spark
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-pure: setup ## the tests of the packages that must work without Spark, where pyspark cannot be imported
+	@PYTHONPATH=scripts $(BIN)/python -m pytest -p without_pyspark $(PURE_TESTS)
+
+lint: setup ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+
+bench: setup ## how fast the kernels are
+	@$(BIN)/python benchmarks/kernels.py
+
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The command `eventide`. Everything heavy is imported inside the commands, so that `--help` is instant."""

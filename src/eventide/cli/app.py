@@ -1,0 +1,152 @@
+"""The commands. Each one only reads its arguments and hands over to the module that does the work."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eventide.cli.console import print_error, stderr, stdout
+from eventide.errors import EventideError
+
+app = typer.Typer(
+    name="eventide",
+    help="Event-time streaming SQL on Apache Spark, with every row accounted for.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE.sql", help="SQL statements, each ending with ';'. '-' reads standard input.")]
+Master = Annotated[str | None, typer.Option(help="Where Spark runs: local[4], spark://host:7077, yarn, k8s://… Default: this machine.")]
+Checkpoint = Annotated[Path | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run goes on. Default: temporary.")]
+Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated.")]
+Shards = Annotated[int | None, typer.Option(min=1, help="Parts of a stream's state; fixed for the life of a checkpoint.")]
+
+
+class _Debug:
+    """Whether an unexpected error shows its traceback."""
+
+    on = False
+
+
+@app.callback()
+def common(
+    debug: Annotated[bool, typer.Option("--debug", envvar="EVENTIDE_DEBUG", help="Show tracebacks of unexpected errors.")] = False,
+) -> None:
+    _Debug.on = debug
+
+
+@app.command()
+def run(
+    file: File,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop; windows stay open for the next run.")] = False,
+    flush: Annotated[
+        bool | None,
+        typer.Option(
+            "--flush/--no-flush",
+            help="Emit open windows when stopping. Default: yes after Ctrl-C, no after SIGTERM or with --once.",
+            show_default=False,
+        ),
+    ] = None,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    conf: Conf = None,
+    shards: Shards = None,
+) -> None:
+    """Run a SQL file until it is stopped, or once. Ctrl-C stops in good order, a second one at once."""
+    from eventide.cli.runner import Connection, run as run_file
+
+    run_file(file, Connection(checkpoint, master, _settings(conf), shards), once=once, flush=flush, console=stdout())
+
+
+@app.command()
+def sql(master: Master = None, checkpoint: Checkpoint = None, conf: Conf = None, shards: Shards = None) -> None:
+    """An interactive shell. Also takes SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
+    from eventide.cli.runner import Connection
+    from eventide.cli.shell import Quit, Shell
+
+    console = stdout()
+    db = Connection(checkpoint, master, _settings(conf), shards).open(console)
+    shell = Shell(db, console, stderr())
+    try:
+        if sys.stdin.isatty():
+            from eventide.cli.prompt import interact
+
+            console.print("[bold]eventide[/bold]: statements end with ;  \\? lists commands  \\q leaves")
+            interact(shell)
+            return
+        try:
+            for line in sys.stdin:
+                shell.feed(line)
+            shell.finish()
+        except Quit:
+            pass
+    finally:
+        db.close()
+    if shell.failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def validate(file: File) -> None:
+    """Check a SQL file without starting Spark."""
+    from eventide.cli.files import check, read_sql
+
+    stdout().print(f"[green]ok[/green]: {check(read_sql(file)).summary()}")
+
+
+@app.command()
+def explain(file: File, stream: Annotated[str | None, typer.Argument(help="One stream; default: all.")] = None) -> None:
+    """Show the plan of a SQL file's streams without starting Spark."""
+    from eventide.cli.files import check, read_sql
+
+    stdout().print(check(read_sql(file)).explain(stream), markup=False, soft_wrap=True)
+
+
+@app.command()
+def demo(
+    seconds: Annotated[int, typer.Option(min=2, max=600, help="How long clicks are generated.")] = 20,
+    rate: Annotated[int, typer.Option(min=10, max=100_000, help="Clicks a second.")] = 3000,
+) -> None:
+    """A click stream with disorder, late rows and bad timestamps, live on local Spark."""
+    from eventide.demo import run_demo
+
+    run_demo(seconds=seconds, rate=rate, console=stdout())
+
+
+@app.command()
+def version() -> None:
+    """The versions of Eventide and of what it stands on."""
+    from importlib.metadata import version as installed
+
+    for package in ("eventide", "pyspark", "pyarrow", "duckdb", "sqlglot"):
+        stdout().print(f"{package} {installed(package)}")
+    stdout().print(f"python {sys.version.split()[0]}")
+
+
+def _settings(conf: list[str] | None) -> dict[str, str]:
+    pairs = [setting.partition("=") for setting in conf or []]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise typer.BadParameter(f"expected KEY=VALUE, got {key!r}", param_hint="--conf")
+    return {key: value for key, _, value in pairs}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The entry point: 0 when all went well, 1 when something failed, 2 when the arguments are wrong, 130 after Ctrl-C."""
+    try:
+        app(args=arguments, prog_name="eventide")
+    except EventideError as error:
+        print_error(stderr(), error)
+        sys.exit(1)
+    except Exception as error:
+        if _Debug.on:
+            raise
+        console = stderr()
+        console.print(f"unexpected error: {type(error).__name__}: {error}", style="red", markup=False)
+        console.print("  help: eventide --debug … shows where it comes from", style="red", markup=False)
+        sys.exit(1)

@@ -1,0 +1,66 @@
+"""SQL files: reading them, and checking and explaining them without Spark."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eventide.errors import CatalogError, OptionError, suggest
+
+if TYPE_CHECKING:
+    from eventide.plan.physical import Physical
+    from eventide.sql.catalog import Catalog
+
+
+def read_sql(file: Path) -> str:
+    """The text of a SQL file; `-` is standard input."""
+    if str(file) == "-":
+        return sys.stdin.read()
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise OptionError(f"no such file: {file}") from None
+    except IsADirectoryError:
+        raise OptionError(f"{file} is a folder, not a SQL file") from None
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{file} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}") from None
+    except OSError as error:
+        raise OptionError(f"cannot read {file}: {error.strerror}") from None
+    if not text.strip():
+        raise OptionError(f"{file} is empty")
+    return text
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A SQL text that parses, whose names resolve, and whose streams have a plan."""
+
+    catalog: Catalog
+    plans: dict[str, Physical]
+
+    def summary(self) -> str:
+        counts = (("source", self.catalog.sources), ("stream", self.catalog.streams), ("sink", self.catalog.sinks))
+        return ", ".join(f"{len(names)} {kind}{'' if len(names) == 1 else 's'}" for kind, names in counts)
+
+    def explain(self, stream: str | None) -> str:
+        from eventide.plan.explain import explain
+
+        if stream is None:
+            return "\n\n".join(explain(physical) for physical in self.plans.values())
+        if stream not in self.plans:
+            raise CatalogError(f"no stream {stream}", help=suggest(stream, self.plans))
+        return explain(self.plans[stream])
+
+
+def check(sql: str) -> Checked:
+    """Everything that can be found wrong in a SQL text without Spark raises here."""
+    from eventide.plan.planner import plan
+    from eventide.sql.catalog import Catalog
+    from eventide.sql.parser import parse_statements
+
+    catalog = Catalog()
+    for statement in parse_statements(sql):
+        catalog.apply(statement)
+    return Checked(catalog, {name: plan(stream) for name, stream in catalog.streams.items()})

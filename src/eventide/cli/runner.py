@@ -1,0 +1,149 @@
+"""`eventide run`: a SQL file as a running application, until it is told to stop or has processed what is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.text import Text
+
+from eventide.cli.console import accounting_line, print_rows
+from eventide.cli.files import check, read_sql
+from eventide.cli.progress import Progress, ProgressView
+from eventide.errors import StreamFailedError
+
+if TYPE_CHECKING:
+    from eventide.database import Database
+
+ROWS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach Spark and where to keep state; what `eventide.connect` takes."""
+
+    checkpoint: Path | None = None
+    master: str | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+    shards: int | None = None
+
+    def open(self, console: Console) -> Database:
+        import eventide
+
+        checkpoint = None if self.checkpoint is None else str(self.checkpoint)
+        with console.status("starting Spark …"):
+            return eventide.connect(checkpoint=checkpoint, master=self.master, conf=self.conf or None, shards=self.shards)
+
+
+class StopSignals:
+    """Turns the first SIGINT or SIGTERM into a request to stop; the second ends the process at once.
+
+    The handler only sets an attribute: it may run while this thread holds any lock, so it takes none.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            os._exit(128 + number)
+        self.received = signal.Signals(number)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until a signal came, at most `seconds`; whether one did."""
+        end = time.monotonic() + seconds
+        while self.received is None and time.monotonic() < end:
+            time.sleep(min(0.1, seconds))
+        return self.received is not None
+
+
+def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
+    """Raises `StreamFailedError` when a stream fails, after the others were stopped."""
+    sql = read_sql(file)
+    console.print(Text(f"{file}: {check(sql).summary()}", style="bold"), soft_wrap=True)
+    if connection.checkpoint is None:
+        console.print(Text("state is temporary; to resume after a restart pass --checkpoint DIR", style="dim"))
+    db = connection.open(console)
+    try:
+        db.execute(sql)
+        with StopSignals() as signals:
+            (_run_once if once else _run_until_stopped)(db, signals, flush, console)
+        _report(db, console, show_rows=once)
+    finally:
+        db.close()
+
+
+def _run_until_stopped(db: Database, signals: StopSignals, flush: bool | None, console: Console) -> None:
+    db.start()
+    console.print(Text("running; Ctrl-C stops", style="dim"))
+    with ProgressView(console, db.progress) as view:
+        while not signals.wait(1.0):
+            _raise_failures(view.update())
+    # SIGTERM comes from what will start us again (systemd, Kubernetes): windows stay open for the next run.
+    graceful = signals.received is signal.SIGINT if flush is None else flush
+    _stop(db, graceful, console)
+
+
+def _run_once(db: Database, signals: StopSignals, flush: bool | None, console: Console) -> None:
+    """Ticks beside the main thread, which shows progress and listens for signals."""
+    failure: list[BaseException] = []
+
+    def tick() -> None:
+        try:
+            db.tick()
+        except BaseException as error:
+            failure.append(error)
+
+    worker = threading.Thread(target=tick, name="eventide-tick", daemon=True)
+    worker.start()
+    with ProgressView(console, db.progress) as view:
+        while worker.is_alive() and not signals.wait(0.2):
+            view.update()
+    if signals.received is not None:
+        _stop(db, False, console)
+        worker.join()
+        return
+    if failure:
+        raise failure[0]
+    _stop(db, bool(flush), console)
+
+
+def _stop(db: Database, graceful: bool, console: Console) -> None:
+    doing = "stopping: open windows are emitted" if graceful else "stopping: open windows stay in the checkpoint"
+    with console.status(f"{doing} (Ctrl-C again to kill)"):
+        db.stop(graceful=graceful)
+
+
+def _raise_failures(progress: Progress) -> None:
+    failed = [f"{stream['stream']}: {stream['error']}" for stream in progress if stream["error"]]
+    if failed:
+        raise StreamFailedError("\n".join(failed))
+
+
+def _report(db: Database, console: Console, show_rows: bool) -> None:
+    """The accounts of every stream, and the rows of those that have no sink to look into."""
+    delivered = {sink.stream for sink in db.catalog.sinks.values()}
+    for name in db.catalog.streams:
+        if show_rows and name not in delivered:
+            result = db.read(name)
+            console.print(Text(name, style="bold"))
+            print_rows(console, result.columns, result, limit=ROWS_SHOWN)
+        console.print(Text(f"{name}: ").append_text(accounting_line(db.accounting(name))))

@@ -1,0 +1,444 @@
+"""The embedded database: SQL in, rows in, rows out. Everything that a user touches from Python."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.describe import describe_object, list_objects, text_result
+from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
+from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.plan import logical
+from eventide.plan.difference import canonical
+from eventide.plan.explain import explain
+from eventide.plan.planner import plan
+from eventide.result import Result
+from eventide.rowtext import encode_rows
+from eventide.sql import statements as st
+from eventide.sql.catalog import Catalog
+from eventide.sql.parser import parse_statements
+from eventide.storage.atomic import read_json, write_json
+from eventide.storage.layout import Layout, Lock
+from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
+from eventide.storage.spool import Spool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eventide.spark.running import RunningStream
+
+_OPTIONS = ("master", "conf", "shards")
+
+
+def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = None, **options: Any) -> Database:
+    """Open a database.
+
+    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one that goes with
+    `close`. `spark` is an existing session to run on; without it a local Spark is started, one per process.
+    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on).
+    """
+    for name in options:
+        if name not in _OPTIONS:
+            raise OptionError(f"connect() has no option {name}", help=suggest(name, _OPTIONS))
+    return Database(checkpoint, spark, **options)
+
+
+class Database:
+    """See `connect`. A database may be used from several threads; its calls run one after the other."""
+
+    def __init__(
+        self,
+        checkpoint: str | Path | None,
+        spark: SparkSession | None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        shards: int | None = None,
+    ) -> None:
+        self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
+        self._layout = Layout(_folder(checkpoint) if self._temporary is None else self._temporary)
+        self._lock: Lock | None = Lock(self._layout.lock)
+        try:
+            self.catalog = self._load_catalog()
+            from eventide.spark.engine import Engine
+
+            self._engine = Engine(self._layout, spark, master, conf or {}, shards)
+        except BaseException:
+            self._lock.release()
+            self._remove_temporary()
+            raise
+        self._restored = {*self.catalog.sources, *self.catalog.streams, *self.catalog.sinks}
+        self._guard = threading.RLock()
+        self._live = False
+        self._spools: dict[str, tuple[Spool, int]] = {}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session that the database runs on."""
+        return self._engine.spark
+
+    # Statements -----------------------------------------------------------------------------------------------
+
+    def execute(self, sql: str) -> Result:
+        """Run one or more statements; gives the last one's result."""
+        with self._guard:
+            self._check_open()
+            result = text_result("status", [])
+            for statement in parse_statements(sql):
+                result = self._execute(statement)
+            return result
+
+    def _execute(self, statement: st.Statement) -> Result:
+        if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink):
+            return self._create(statement)
+        if isinstance(statement, st.Drop):
+            return self._drop(statement)
+        if isinstance(statement, st.Show):
+            return list_objects(self.catalog, statement.what)
+        if isinstance(statement, st.Describe):
+            return self._describe(statement.name)
+        if isinstance(statement, st.Explain):
+            return text_result("plan", self._explain(statement).splitlines())
+        return self._select(statement)
+
+    def _create(self, statement: st.CreateSource | st.CreateStream | st.CreateSink) -> Result:
+        name = self._kept_name(st.name_of(statement))
+        if name in self._restored and not statement.or_replace and not statement.if_not_exists:
+            self._check_same(statement, name)
+            self._restored.discard(name)
+            return text_result("status", [f"{name} goes on from its checkpoint"])
+        before = self.catalog.copy()
+        self.catalog.apply(statement)
+        try:
+            self._realise(statement, name, before)
+        except BaseException:
+            self.catalog = before
+            raise
+        self._restored.discard(name)
+        self._save_catalog()
+        return text_result("status", [f"{name} created"])
+
+    def _kept_name(self, name: str) -> str:
+        """A restored object's name as the checkpoint has it, whatever the case it is written in now."""
+        return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
+
+    def _realise(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str, before: Catalog) -> None:
+        if isinstance(statement, st.CreateSource):
+            if statement.or_replace and name in before.sources:
+                self._remove_source(name)
+        elif isinstance(statement, st.CreateStream):
+            stream = self.catalog.streams[name]
+            if statement.or_replace and name in before.streams:
+                self._remove_stream(name)
+            elif name in before.streams:
+                return
+            try:
+                running = self._engine.open(stream, self._sinks_of(name))
+            except EventideError as error:
+                self._remove_stream(name)
+                raise _located(error, statement.text) from None
+            if self._live:
+                running.start()
+                running.publish()
+        else:
+            sink = self.catalog.sinks[name]
+            stream_name, _ = self.catalog.resolve_readable(sink.stream)
+            self._open(stream_name)
+            if name not in before.sinks:
+                self._engine.attach(self.catalog.streams[stream_name], sink)
+
+    def _check_same(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str) -> None:
+        """A script that is run again on its checkpoint must mean the same; otherwise say what differs."""
+        from eventide.spark.engine import another_plan
+
+        rest = self.catalog.without(name)
+        rest.apply(statement)
+        if isinstance(statement, st.CreateStream):
+            old, new = canonical(self.catalog.streams[name]), canonical(rest.streams[name])
+            if old != new:
+                raise another_plan(name, old, new)
+            return
+        kept, given = self.catalog.definition(name), rest.definition(name)
+        if kept != given:
+            help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
+            raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
+
+    def _drop(self, statement: st.Drop) -> Result:
+        before = self.catalog.copy()
+        if not self.catalog.apply(statement):
+            return text_result("status", [f"{statement.name} was not there"])
+        name = before.definition(statement.name).name
+        if statement.kind == "stream":
+            self._remove_stream(name)
+        elif statement.kind == "source":
+            self._remove_source(name)
+        else:
+            self._engine.forget(before.resolve_readable(before.sinks[name].stream)[0])  # it goes on without the sink
+        self._restored.discard(name)
+        self._save_catalog()
+        return text_result("status", [f"{name} dropped"])
+
+    def _remove_source(self, name: str) -> None:
+        shutil.rmtree(self._layout.source(name), ignore_errors=True)
+        self._spools.pop(name, None)
+
+    def _remove_stream(self, name: str) -> None:
+        self._engine.forget(name)
+        shutil.rmtree(self._layout.stream(name), ignore_errors=True)
+
+    def _describe(self, name: str) -> Result:
+        if name in self.catalog.late_names:
+            return describe_object(self._open(self.catalog.late_names[name]).compiled.originals)
+        definition = self.catalog.definition(name)
+        if isinstance(definition, logical.Source):
+            return describe_object(definition)
+        stream, _ = self.catalog.resolve_readable(definition.stream if isinstance(definition, logical.Sink) else definition.name)
+        return describe_object(self._open(stream).compiled.outputs)
+
+    def _explain(self, statement: st.Explain) -> str:
+        if statement.stream is not None:
+            return explain(plan(self.catalog.lower(statement.stream)))
+        return self.explain(statement.name or "")
+
+    def _select(self, statement: st.Select) -> Result:
+        return Result(self._engine.select(statement.spark_sql, {name: self._read_table(name) for name in statement.tables}))
+
+    # Rows in --------------------------------------------------------------------------------------------------
+
+    def write(self, source: str, rows: Any) -> int:
+        """Hand rows to an embedded source; durable when it returns. Gives the number of rows."""
+        with self._guard:
+            self._check_open()
+            definition = self.catalog.source(source)
+            if definition.connector != "embedded":
+                raise SourceError(f"source {source} reads {definition.connector}; db.write feeds embedded sources only")
+            texts = encode_rows(definition, rows)
+            if texts:
+                spool, number = self._next_item(definition.name)
+                spool.append_rows(texts, time.time_ns() // 1000, number)
+                self._publish_live()
+            return len(texts)
+
+    def advance_watermark(self, source: str, ts: int | dt.datetime) -> None:
+        """Promise that no row of `source` with event time <= `ts` follows; milliseconds since the epoch or a datetime."""
+        with self._guard:
+            self._check_open()
+            definition = self.catalog.source(source)
+            spool, number = self._next_item(definition.name)
+            spool.append_watermark(_micros(ts), number)
+            self._publish_live()
+
+    def tick(self) -> None:
+        """Process all that was written, batches that close windows included."""
+        with self._guard:
+            self._check_open()
+            for name in self.catalog.streams:
+                self._open(name).process()
+
+    def _next_item(self, source: str) -> tuple[Spool, int]:
+        spool, last = self._spools.get(source) or (Spool(self._layout.source(source)), -1)
+        last = (spool.last() if last < 0 else last) + 1
+        self._spools[source] = (spool, last)
+        return spool, last
+
+    def _publish_live(self) -> None:
+        if self._live:
+            for name in self.catalog.streams:
+                self._open(name).publish()
+
+    # Rows out -------------------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> Result:
+        """All rows of a stream so far, or with `name$late` (or the name in LATE DATA TO) its late rows."""
+        with self._guard:
+            self._check_open()
+            return Result(self._read_table(name))
+
+    def side_output(self, stream: str, kind: str | None = None) -> Result:
+        """The payloads of rows that the stream did not use, of one kind or of all."""
+        with self._guard:
+            self._check_open()
+            if kind is not None and kind not in SIDE_KINDS:
+                raise OptionError(f"there is no side output {kind}", help=suggest(kind, SIDE_KINDS))
+            payloads = self._payloads(self.catalog.stream(stream).name)
+            return Result(payloads if kind is None else payloads.filter(pc.equal(payloads["kind"], kind)), JSON_FIELDS)
+
+    def watermark(self, stream: str) -> int | None:
+        """Milliseconds since the epoch, or None before the first row."""
+        with self._guard:
+            self._check_open()
+            micros = self._open(self.catalog.stream(stream).name).watermark()
+            return None if micros is None else micros // 1000
+
+    def accounting(self, stream: str) -> dict[str, int]:
+        """Totals since the stream began: rows_in = used + late + duplicate + error + evicted + rejected + shed."""
+        with self._guard:
+            self._check_open()
+            account = self._open(self.catalog.stream(stream).name).router.results.latest()
+            totals = account.totals if account else {}
+            return {name: totals.get(name, 0) for name in ("rows_in", USED, *SIDE_KINDS)}
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures of every stream: accounting, events, gauges, watermark."""
+        with self._guard:
+            self._check_open()
+            return {name: self._metrics_of(name) for name in self.catalog.streams}
+
+    def progress(self) -> list[dict[str, Any]]:
+        """One line per stream for a live display; cheap enough for once a second."""
+        with self._guard:
+            self._check_open()
+            return [self._progress_of(name) for name in self.catalog.streams]
+
+    def explain(self, stream: str) -> str:
+        """The plan of a stream as a tree."""
+        return explain(plan(self.catalog.stream(stream)))
+
+    def _read_table(self, name: str) -> pa.Table:
+        stream, is_late = self.catalog.resolve_readable(name)
+        running = self._open(stream)
+        if not is_late:
+            return running.router.results.read("main", running.compiled.outputs)
+        payloads = self._payloads(stream)
+        return original_rows(payloads.filter(pc.equal(payloads["kind"], "late")), running.compiled.originals)
+
+    def _payloads(self, stream: str) -> pa.Table:
+        return self._open(stream).router.results.read("side", PAYLOAD_SCHEMA)
+
+    def _metrics_of(self, name: str) -> dict[str, Any]:
+        running = self._open(name)
+        account = running.router.results.latest()
+        figures: dict[str, Any] = dict(account.totals) if account else {}
+        for gauge, value in (account.gauges if account else {}).items():
+            plain = gauge.split("#")[0]
+            figures[plain] = max(figures.get(plain, value), value) if plain.startswith("max_") else figures.get(plain, 0) + value
+        figures.update({"watermark": self.watermark(name), "batches": account.batch + 1 if account else 0})
+        return {**self.accounting(name), **figures}
+
+    def _progress_of(self, name: str) -> dict[str, Any]:
+        running = self._open(name)
+        figures = self._metrics_of(name)
+        watermark = running.watermark()
+        told = running.progress()
+        failure = running.failed()
+        moment = None if watermark is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=watermark)
+        return {
+            "stream": name,
+            "rows_in": figures["rows_in"],
+            "rows_per_second": float(told.get("processedRowsPerSecond") or 0.0),
+            "watermark": moment,
+            "watermark_lag_seconds": None if watermark is None else time.time() - watermark / 1_000_000,
+            "open_windows": figures.get("open_windows", 0),
+            "late": figures["late"],
+            "errors": figures["error"],
+            "batches": figures["batches"],
+            "state_bytes": figures.get("state_bytes", 0),
+            "error": None if failure is None else failure.message,
+        }
+
+    # Running --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run all streams in the background until `stop`: rows are processed as they come."""
+        with self._guard:
+            self._check_open()
+            self._live = True
+            for name in self.catalog.streams:
+                running = self._open(name)
+                running.start()
+                running.publish()
+
+    def stop(self, graceful: bool = True) -> None:
+        """Stop all streams. A graceful stop takes in all that is there and gives out what is still open, a quick one does not."""
+        with self._guard:
+            self._check_open()
+            self._live = False
+            try:
+                if graceful:
+                    for name in self.catalog.streams:
+                        self._open(name).flush()
+            finally:
+                self._stop_queries()
+
+    def close(self) -> None:
+        """Stop quickly and let everything go: queries, Spark if it was started here, a temporary checkpoint."""
+        with self._guard:
+            if self._lock is None:
+                return
+            self._live = False
+            try:
+                self._engine.close()
+            finally:
+                self._lock.release()
+                self._lock = None
+                self._remove_temporary()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _stop_queries(self) -> None:
+        for name in self.catalog.streams:
+            self._open(name).stop()
+
+    def _open(self, name: str) -> RunningStream:
+        return self._engine.open(self.catalog.streams[name], self._sinks_of(name))
+
+    def _sinks_of(self, stream: str) -> list[logical.Sink]:
+        return [sink for sink in self.catalog.sinks.values() if self.catalog.resolve_readable(sink.stream)[0] == stream]
+
+    # The checkpoint -------------------------------------------------------------------------------------------
+
+    def _load_catalog(self) -> Catalog:
+        return Catalog.from_texts(read_json(self._layout.catalog) or [])
+
+    def _save_catalog(self) -> None:
+        write_json(self._layout.catalog, self.catalog.texts())
+
+    def _check_open(self) -> None:
+        if self._lock is None:
+            raise EventideError("the database is closed", help="connect again; a checkpoint folder keeps its state")
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _folder(checkpoint: str | Path | None) -> Path:
+    folder = Path(str(checkpoint)).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"the checkpoint folder {folder} cannot be made: {error.strerror}") from None
+    return folder
+
+
+def _micros(ts: int | dt.datetime) -> int:
+    if isinstance(ts, bool) or not isinstance(ts, int | dt.datetime):
+        raise OptionError(f"a watermark is an int of milliseconds or a datetime, not {ts!r}")
+    if isinstance(ts, int):
+        return ts * 1000
+    moment = ts if ts.tzinfo else ts.replace(tzinfo=dt.UTC)
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+
+
+def _located(error: EventideError, text: str) -> EventideError:
+    """An error from Spark's analysis, with the place in the statement if its words stand there."""
+    if not isinstance(error, SqlError) or error.sql:
+        return error
+    fragment = error.message.split(": ", 1)[0]
+    start = text.lower().find(fragment.lower())
+    if start < 0:
+        return SqlError(error.message, help=error.help)
+    return SqlError(error.message, sql=text, start=start, end=start + len(fragment), help=error.help)

@@ -1,0 +1,252 @@
+"""`eventide demo`: a messy click stream, live on local Spark, and what became of every row of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from eventide.cli.console import accounting_line, payload_grid, print_rows, sql_block, when
+from eventide.cli.progress import ProgressView
+from eventide.errors import EngineError, StreamFailedError
+
+if TYPE_CHECKING:
+    from eventide.database import Database
+
+STREAM = "per_page"
+SQL = """
+CREATE SOURCE clicks (
+  id BIGINT, ts STRING, visitor STRING, page STRING, amount DOUBLE,
+  EVENT TIME ts TYPE iso8601,
+  WATERMARK FOR ts AS ts - INTERVAL '3' SECOND
+) WITH ('connector' = 'files', 'path' = '{folder}', 'format' = 'json');
+
+CREATE STREAM per_page AS
+SELECT window_start, window_end, page,
+       count(*) AS clicks, count(DISTINCT visitor) AS visitors, round(sum(amount), 2) AS revenue
+FROM clicks
+GROUP BY page, TUMBLE(ts, INTERVAL '5' SECOND)
+EMIT ON WINDOW CLOSE ALLOW LATENESS INTERVAL '2' SECOND LATE DATA TO late_clicks;
+"""
+PAGES = ("/home", "/search", "/product", "/cart", "/checkout")
+WEIGHTS = (40, 25, 20, 10, 5)
+BAD_TIMES = ("yesterday", "31.12.", "NaN", "12:61:00")
+SHARE_LATE, SHARE_BAD, SHARE_FUTURE = 0.02, 0.001, 0.0003
+PATIENCE = 60.0  # seconds until all written rows must have been read
+
+
+@dataclass
+class ClickGenerator:
+    """Writes files of clicks into `folder`, `rate` clicks a second for `seconds`, on a thread of its own."""
+
+    folder: Path
+    rate: int
+    seconds: float
+    pause: float = 0.5
+    rows: int = 0
+    files: int = 0
+    _random: random.Random = field(default_factory=lambda: random.Random(7))
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="eventide-demo-clicks", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        begin = time.monotonic()
+        total = int(self.rate * self.seconds)
+        while self.rows < total and not self._stop.wait(self.pause):
+            due = min(total, int(self.rate * (time.monotonic() - begin)))
+            if due > self.rows:
+                self.write(due - self.rows)
+
+    def write(self, count: int) -> None:
+        """One file, which readers see whole or not at all."""
+        now = datetime.now(UTC)
+        lines = (json.dumps(self.click(self.rows + n, now)) for n in range(count))
+        hidden = self.folder / f"_{self.files:05d}.json"
+        hidden.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        hidden.rename(self.folder / f"clicks-{self.files:05d}.json")
+        self.rows += count
+        self.files += 1
+
+    def click(self, number: int, now: datetime) -> dict[str, object]:
+        dice = self._random
+        (page,) = dice.choices(PAGES, WEIGHTS)
+        amount = round(dice.uniform(5, 250), 2) if page == "/checkout" else 0.0
+        return {"id": number, "ts": self.timestamp(now), "visitor": f"v{dice.randrange(2000):04d}", "page": page, "amount": amount}
+
+    def timestamp(self, now: datetime) -> str:
+        """Mostly up to 2 s ago, sometimes far too long ago, and now and then no time at all."""
+        dice = self._random
+        chance = dice.random()
+        if chance < SHARE_BAD:
+            return dice.choice(BAD_TIMES)
+        if chance < SHARE_BAD + SHARE_FUTURE:
+            ago = timedelta(days=-1)
+        elif chance < SHARE_BAD + SHARE_FUTURE + SHARE_LATE:
+            ago = timedelta(seconds=dice.uniform(12, 40))
+        else:
+            ago = timedelta(seconds=min(2.0, dice.expovariate(2.0)))
+        return (now - ago).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def run_demo(*, seconds: int, rate: int, console: Console) -> None:
+    """The whole story, from an empty folder to balanced accounts; leaves nothing behind."""
+    import eventide
+
+    with tempfile.TemporaryDirectory(prefix="eventide-demo-") as name:
+        folder = Path(name) / "clicks"
+        folder.mkdir()
+        generator = ClickGenerator(folder, rate, seconds)
+        _introduce(generator, console)
+        with console.status("starting Spark …"):
+            db = eventide.connect()
+        try:
+            _show(db, generator, console)
+        finally:
+            db.close()
+
+
+def _introduce(generator: ClickGenerator, console: Console) -> None:
+    _step(console, 1, "The clicks")
+    console.print(
+        f"{generator.rate:,} clicks a second for {generator.seconds:.0f} seconds, as JSON files in a temporary folder.\n"
+        f"Like real ones they are messy: most are up to 2 s out of order, {SHARE_LATE:.0%} come 12 to 40 s late, and\n"
+        f"{SHARE_BAD + SHARE_FUTURE:.2%} have a timestamp that is no time, or lies in the future.",
+        soft_wrap=True,
+    )
+    _step(console, 2, "The SQL")
+    console.print(sql_block(SQL.format(folder="…/clicks")))
+
+
+def _show(db: Database, generator: ClickGenerator, console: Console) -> None:
+    db.execute(SQL.format(folder=generator.folder))
+    _step(console, 3, "Live")
+    console.print(
+        "The watermark follows the newest click at 3 s. A window closes when the watermark is 2 s past its end.",
+        soft_wrap=True,
+    )
+    with _generating(generator):
+        db.start()
+        _watch(db, generator, console)
+    with console.status("stopping: the last windows are emitted …"):
+        db.stop(graceful=True)
+    _results(db, console)
+    _late(db, console)
+    _errors(db, console)
+    _accounts(db, generator, console)
+
+
+@contextmanager
+def _generating(generator: ClickGenerator) -> Iterator[None]:
+    generator.start()
+    try:
+        yield
+    finally:
+        generator.stop()
+
+
+def _watch(db: Database, generator: ClickGenerator, console: Console) -> None:
+    """Until the generator is done and all its rows were read."""
+    closed = ClosedWindows(lambda: db.read(STREAM))
+    give_up = time.monotonic() + generator.seconds + PATIENCE
+    with ProgressView(console, db.progress, plain_every=4.0) as view:
+        while True:
+            for line in closed.news():
+                console.print(line, soft_wrap=True)
+            (stream,) = view.update()
+            if stream["error"]:
+                raise StreamFailedError(f"{STREAM}: {stream['error']}")
+            if not generator.running and stream["rows_in"] >= generator.rows:
+                return
+            if time.monotonic() > give_up:
+                raise StreamFailedError(f"only {stream['rows_in']:,} of {generator.rows:,} rows were read in time")
+            time.sleep(1.0)
+
+
+class ClosedWindows:
+    """Tells of each window once, when its rows appear in the stream's output."""
+
+    def __init__(self, read: Callable[[], Any]) -> None:
+        self._read = read
+        self._told: set[datetime] = set()
+
+    def news(self) -> list[Text]:
+        windows: dict[datetime, list[Mapping[str, Any]]] = {}
+        for row in self._read():
+            windows.setdefault(row["window_start"], []).append(row)
+        fresh = sorted(windows.keys() - self._told)
+        self._told.update(fresh)
+        return [self._line(windows[start]) for start in fresh]
+
+    @staticmethod
+    def _line(rows: list[Mapping[str, Any]]) -> Text:
+        start, end = (when(rows[0][name]).partition(" ")[2] for name in ("window_start", "window_end"))
+        clicks, revenue = sum(row["clicks"] for row in rows), sum(row["revenue"] for row in rows)
+        return Text(f"  window {start} – {end} closed: {clicks:,} clicks, {revenue:,.2f} revenue", style="green")
+
+
+def _results(db: Database, console: Console) -> None:
+    result = db.read(STREAM)
+    best = sorted(result, key=lambda row: (-row["revenue"], -row["clicks"]))[:5]
+    _step(console, 4, "The result: where the money came from")
+    print_rows(console, result.columns, best)
+
+
+def _late(db: Database, console: Console) -> None:
+    late = db.accounting(STREAM)["late"]
+    _step(console, 5, f"Late: {late:,} clicks came after their window had closed")
+    console.print(f"Spark alone would have dropped these {late:,} rows silently. Here each one is kept, as this one:", soft_wrap=True)
+    _payloads(db, "late", 1, console)
+
+
+def _errors(db: Database, console: Console) -> None:
+    errors = db.accounting(STREAM)["error"]
+    _step(console, 6, f"Errors: {errors:,} clicks without a usable time")
+    console.print("They did not stop the stream, and they did not move the watermark.")
+    _payloads(db, "error", 2, console)
+
+
+def _payloads(db: Database, kind: str, count: int, console: Console) -> None:
+    """One payload for each reason before a second one of any."""
+    by_reason: dict[str, list[Mapping[str, Any]]] = {}
+    for payload in db.side_output(STREAM, kind=kind):
+        by_reason.setdefault(payload["reason"], []).append(payload)
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*by_reason.values()))
+    for payload in itertools.islice(filter(None, turns), count):
+        console.print(Padding(payload_grid(payload), (1, 0, 0, 2)))
+
+
+def _accounts(db: Database, generator: ClickGenerator, console: Console) -> None:
+    accounts = db.accounting(STREAM)
+    if accounts["rows_in"] != generator.rows:
+        raise EngineError(f"{generator.rows:,} clicks were written, but {accounts['rows_in']:,} are accounted for")
+    _step(console, 7, f"The accounts: {generator.rows:,} clicks were written")
+    console.print(accounting_line(accounts))
+    console.print(Text("\nYour turn: .venv/bin/eventide sql, or the first example in README.md", style="dim"))
+
+
+def _step(console: Console, number: int, title: str) -> None:
+    console.print(Text(f"\n{number}  {title}", style="bold cyan"))

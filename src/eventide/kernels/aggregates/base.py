@@ -1,0 +1,78 @@
+"""What an aggregate is: a partial state per group in Arrow columns, folded from rows, merged associatively, finished.
+
+`fold` and `merge` come in two steps, so that all aggregates of a query share one hash pass: first each names the
+reductions it wants (`fold_plan`, `merge_plan`), then it makes its state columns from their results and, if
+`needs_segments`, from the rows of each group.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from eventide.errors import EngineError
+from eventide.kernels.grouping import Reduction, Segments
+
+
+@dataclass(frozen=True)
+class AggregateSpec:
+    """An aggregate call over packed columns; `inputs` is empty for count(*)."""
+
+    name: str
+    function: str
+    inputs: tuple[str, ...]
+    input_types: tuple[pa.DataType, ...]
+    result_type: pa.DataType
+    distinct: bool = False
+    parameters: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Text that changes exactly when the state would mean something else."""
+        kinds = ",".join(map(str, self.input_types))
+        return f"{self.function}({'distinct ' if self.distinct else ''}{kinds};{','.join(self.parameters)})->{self.result_type}"
+
+
+class Aggregate(ABC):
+    """The computation of one `AggregateSpec`. NULL is the result of no rows unless `empty` says otherwise."""
+
+    needs_segments = False
+    needs_time = False  # the event time comes as one more input
+    empty: object = None
+
+    def __init__(self, spec: AggregateSpec) -> None:
+        self.spec = spec
+
+    @property
+    @abstractmethod
+    def state(self) -> tuple[pa.DataType, ...]:
+        """The types of the state columns."""
+
+    def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
+        """The reductions of input columns that `fold` wants to see."""
+        return []
+
+    def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
+        """The reductions of state columns that `merge` wants to see."""
+        return []
+
+    def fold(self, inputs: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
+        """State columns, one value per group, from rows."""
+        return reduced
+
+    def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
+        """State columns, one value per group, from several partial states per group."""
+        return reduced
+
+    @abstractmethod
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        """The result per group, of the spec's result type."""
+
+
+def present(segments: Segments | None) -> Segments:
+    """The segments that an aggregate asked for with `needs_segments`."""
+    if segments is None:
+        raise EngineError("an aggregate that needs segments was called without them")
+    return segments

@@ -1,0 +1,180 @@
+"""count, sum, avg, min, max, bool_and, bool_or: what pyarrow's hash aggregation folds directly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
+from eventide.kernels.columns import typed
+from eventide.kernels.grouping import Reduction
+
+
+class Count(Aggregate):
+    """Rows in which no input is NULL; all rows for count(*)."""
+
+    empty = 0
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (pa.int64(),)
+
+    def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
+        if not inputs or all(values.null_count == 0 for values in inputs):
+            return [Reduction("count_all")]
+        if len(inputs) == 1:
+            return [Reduction("count", inputs[0])]
+        known = reduce(pc.and_, [values.is_valid() for values in inputs])
+        return [Reduction("sum", known.cast(pa.int64()))]
+
+    def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction("sum", states[0])]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        return typed(states[0], self.spec.result_type)
+
+
+class Sum(Aggregate):
+    """Integers as bigint, which wraps around on overflow as Spark does without ANSI mode; floats as double; decimals
+    exact to 38 digits, NULL where the result type cannot hold the sum."""
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (sum_type(self.spec.input_types[0]),)
+
+    def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction("sum", summable(inputs[0]))]
+
+    def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction("sum", states[0])]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        return fitted(states[0], self.spec.result_type)
+
+
+class Average(Aggregate):
+    """Sum and count; numbers in double, decimals exact and rounded half up to the result type."""
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        kind = self.spec.input_types[0]
+        return (sum_type(kind) if exact(kind) else pa.float64(), pa.int64())
+
+    def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
+        values = inputs[0] if exact(inputs[0].type) else typed(inputs[0], pa.float64())
+        return [Reduction("sum", summable(values)), Reduction("count", inputs[0])]
+
+    def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction("sum", states[0]), Reduction("sum", states[1])]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        total, count = states
+        if not pa.types.is_decimal(total.type):
+            return typed(pc.divide(total, count.cast(pa.float64())), self.spec.result_type)
+        # Arrow's quotient has 21 digits more than `total`, cut off, so that rounding it half up rounds the true one.
+        known = pc.if_else(pc.greater(count, 0), count, 1).cast(pa.decimal256(20, 0))
+        quotient = pc.divide(total.cast(pa.decimal256(38, total.type.scale)), known)
+        return fitted(pc.round(quotient, self.spec.result_type.scale, round_mode="half_towards_infinity"), self.spec.result_type)
+
+
+class Extreme(Aggregate):
+    """min or max. Floats and intervals are kept as integers of the same order, NaN above all numbers as in Spark."""
+
+    def __init__(self, spec: AggregateSpec) -> None:
+        super().__init__(spec)
+        self._kind = spec.input_types[0]
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (pa.int64() if ordinal(self._kind) else self._kind,)
+
+    def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction(self.spec.function, to_ordinal(inputs[0]) if ordinal(self._kind) else inputs[0])]
+
+    def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction(self.spec.function, states[0])]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        values = from_ordinal(states[0], self._kind) if ordinal(self._kind) else states[0]
+        return typed(values, self.spec.result_type)
+
+
+class Truth(Aggregate):
+    """bool_and (every) and bool_or (some, any)."""
+
+    def __init__(self, spec: AggregateSpec) -> None:
+        super().__init__(spec)
+        self._reduction = "all" if spec.function in ("bool_and", "every") else "any"
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (pa.bool_(),)
+
+    def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction(self._reduction, inputs[0])]
+
+    def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
+        return [Reduction(self._reduction, states[0])]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+
+def exact(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind))
+
+
+def sum_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which values of `kind` are added up."""
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(38, kind.scale)
+    if pa.types.is_duration(kind):
+        return pa.int64()
+    return pa.int64() if pa.types.is_integer(kind) else pa.float64()
+
+
+def summable(values: pa.Array) -> pa.Array:
+    return typed(values, sum_type(values.type))
+
+
+def fitted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Values in the wanted type; a decimal that does not fit is NULL, as in Spark without ANSI mode."""
+    if values.type == wanted:
+        return values
+    if pa.types.is_decimal(wanted):
+        limit = pa.scalar(10 ** (wanted.precision - wanted.scale), pa.decimal256(76, 0))
+        fits = pc.less(pc.abs(values).cast(pa.decimal256(76, values.type.scale)), limit)
+        values = pc.if_else(fits, values, pa.scalar(None, values.type))
+    return values.cast(wanted)
+
+
+def ordinal(kind: pa.DataType) -> bool:
+    """Whether min and max work on integers in the place of the values."""
+    return bool(pa.types.is_floating(kind) or pa.types.is_duration(kind))
+
+
+def to_ordinal(values: pa.Array) -> pa.Array:
+    """int64 in the order of the values: the bits of a double, those of negative ones turned round."""
+    if pa.types.is_duration(values.type):
+        return values.cast(pa.int64())
+    plain = values.fill_null(0).cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+    plain[np.isnan(plain)] = np.nan
+    bits = plain.view(np.int64)
+    mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(_turned(bits), pa.int64(), mask=mask)
+
+
+def from_ordinal(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_duration(kind):
+        return values.cast(kind)
+    bits = values.fill_null(0).to_numpy(zero_copy_only=False)
+    mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(_turned(bits).view(np.float64), pa.float64(), mask=mask).cast(kind)
+
+
+def _turned(bits: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)

@@ -1,0 +1,120 @@
+"""Partial aggregates as tables: one row per group, with leading columns, group keys and the state of every aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.aggregates.base import AggregateSpec
+from eventide.kernels.aggregates.registry import build_aggregate
+from eventide.kernels.columns import column, normalised, sort_order, typed
+from eventide.kernels.contract import KEY, TS
+from eventide.kernels.grouping import Reduction, group_rows
+
+
+class Aggregation:
+    """The keys and aggregates of one query over tables of a fixed layout.
+
+    A partial table has the columns `lead` (int64: a slice, a window's bounds), the keys KEY + n, the states `s<n>_<m>`
+    and `marks` (int64 notes that a kernel keeps per group; 0 after a fold, the largest after a merge). Groups are told
+    apart by the leading columns and the keys together; there is always at least one leading column, so that a query
+    without keys has one group per slice or window.
+    """
+
+    def __init__(
+        self,
+        lead: Sequence[str],
+        keys: Sequence[str],
+        key_types: Sequence[pa.DataType],
+        aggregates: Sequence[AggregateSpec],
+        marks: Sequence[str] = (),
+    ) -> None:
+        self.lead = tuple(lead)
+        self.marks = tuple(marks)
+        self._sources = tuple(keys)
+        self.keys = tuple(f"{KEY}{n}" for n in range(len(keys)))
+        self._key_types = tuple(key_types)
+        self._aggregates = tuple(build_aggregate(spec) for spec in aggregates)
+        self._segments = any(aggregate.needs_segments for aggregate in self._aggregates)
+        self._states = tuple(tuple(f"s{n}_{m}" for m in range(len(a.state))) for n, a in enumerate(self._aggregates))
+        self.key_fields = [pa.field(name, kind) for name, kind in zip(self.keys, key_types, strict=True)]
+        self.result_fields = [pa.field(spec.name, spec.result_type) for spec in aggregates]
+        states = [
+            pa.field(name, kind)
+            for names, a in zip(self._states, self._aggregates, strict=True)
+            for name, kind in zip(names, a.state, strict=True)
+        ]
+        head, tail = ([pa.field(name, pa.int64()) for name in names] for names in (self.lead, self.marks))
+        self.schema = pa.schema(head + self.key_fields + states + tail)
+
+    def fold(self, rows: pa.Table, lead: Sequence[pa.Array]) -> pa.Table:
+        """The partial of these rows; `lead` are the leading columns, row by row."""
+        inputs = [self._inputs(rows, n) for n in range(len(self._aggregates))]
+        plans = [a.fold_plan(values) for a, values in zip(self._aggregates, inputs, strict=True)]
+        groups = group_rows([*lead, *self.key_columns(rows)], [r for plan in plans for r in plan], segments=self._segments)
+        reduced = _split(groups.reduced, plans)
+        states = [
+            state
+            for a, values, part in zip(self._aggregates, inputs, reduced, strict=True)
+            for state in a.fold(values, part, groups.segments)
+        ]
+        nothing = pa.array(np.zeros(len(groups.keys[0]), np.int64))
+        return self._table(groups.keys + states + [nothing] * len(self.marks))
+
+    def merge(self, partial: pa.Table) -> pa.Table:
+        """One row per group from several."""
+        if partial.num_rows < 2:
+            return partial
+        by = [column(partial, name) for name in self.lead + self.keys]
+        held = [[column(partial, name) for name in names] for names in self._states]
+        plans = [a.merge_plan(states) for a, states in zip(self._aggregates, held, strict=True)]
+        plans.append([Reduction("max", column(partial, name)) for name in self.marks])
+        groups = group_rows(by, [r for plan in plans for r in plan], segments=self._segments)
+        *reduced, marks = _split(groups.reduced, plans)
+        states = [
+            state for a, old, part in zip(self._aggregates, held, reduced, strict=True) for state in a.merge(old, part, groups.segments)
+        ]
+        return self._table(groups.keys + states + marks)
+
+    def sort(self, partial: pa.Table) -> pa.Table:
+        """The rows in the order of the leading columns and the keys: what makes stored bytes independent of arrival."""
+        if partial.num_rows < 2:
+            return partial
+        return partial.take(sort_order([column(partial, name) for name in self.lead + self.keys]))
+
+    def results(self, partial: pa.Table) -> list[pa.Array]:
+        """The finished aggregates of a merged partial, one array each."""
+        return [
+            typed(a.final([column(partial, name) for name in names]), a.spec.result_type)
+            for a, names in zip(self._aggregates, self._states, strict=True)
+        ]
+
+    def key_columns(self, rows: pa.Table) -> list[pa.Array]:
+        """The group keys of rows as they come, in the types of the spec."""
+        return [normalised(typed(column(rows, source), kind)) for source, kind in zip(self._sources, self._key_types, strict=True)]
+
+    def _inputs(self, rows: pa.Table, number: int) -> list[pa.Array]:
+        aggregate = self._aggregates[number]
+        spec = aggregate.spec
+        values = [typed(column(rows, name), kind) for name, kind in zip(spec.inputs, spec.input_types, strict=True)]
+        return [*values, column(rows, TS)] if aggregate.needs_time else values
+
+    def _table(self, columns: Sequence[pa.Array]) -> pa.Table:
+        arrays = [typed(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def _split(arrays: list[pa.Array], plans: Sequence[Sequence[Reduction]]) -> list[list[pa.Array]]:
+    """The results of all reductions, dealt out to the aggregates that asked for them."""
+    parts, at = [], 0
+    for plan in plans:
+        parts.append(arrays[at : at + len(plan)])
+        at += len(plan)
+    return parts
+
+
+def describe(parts: Mapping[str, object]) -> str:
+    """A fingerprint's text: names and values in order, so that it is the same on every machine."""
+    return ";".join(f"{name}={value}" for name, value in sorted(parts.items()))

@@ -1,0 +1,163 @@
+"""Tumbling and hopping windows that emit once, when they close.
+
+    rows -> fold by (slice, keys) -> one blob per touched slice            every batch
+    watermark -> read the slices of due windows, merge, emit, forget       when a window closes
+
+A row is folded once, however many windows it is in. A window that the watermark has closed is emitted before new rows
+are folded, so that the outcome does not depend on whether a batch without data came in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.aggregates import Aggregation
+from eventide.kernels.codec import Codec
+from eventide.kernels.columns import Ints, ints
+from eventide.kernels.contract import TS, USED, Clock, Output, Store
+from eventide.kernels.emission import in_order, main_table
+from eventide.kernels.sides import LATE_REASON, Sides
+from eventide.kernels.slices import SLICE, SliceLog
+from eventide.kernels.windows import Paces
+
+META = "meta"
+_CLOSED, _SLICE, _FLUSHED = 0, 1, 2
+_INDEX_SCHEMA = pa.schema([("what", pa.int8()), ("value", pa.int64())])
+_MERGED_AT_ONCE = 1_000_000  # rows
+
+
+@dataclass
+class _Index:
+    """What is open: the slices that have rows, the last window that was closed, and windows that a flush emitted early."""
+
+    closed: int | None = None
+    slices: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    flushed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def open_windows(self, paces: Paces) -> Ints:
+        return np.setdiff1d(paces.windows_over(self.slices, self.closed), self.flushed, assume_unique=True)
+
+
+class ClosingPanes:
+    """The kernel; `aggregation` has the one leading column SLICE."""
+
+    def __init__(self, paces: Paces, sides: Sides, aggregation: Aggregation, fingerprint: str) -> None:
+        self._paces, self._sides, self._aggregation = paces, sides, aggregation
+        self._log = SliceLog(aggregation, Codec(fingerprint, aggregation.schema))
+        self._codec = Codec(fingerprint, _INDEX_SCHEMA)
+
+    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+        index, output = self._load(store), Output()
+        self._close(index, clock.watermark, store, output)
+        before = len(index.open_windows(self._paces))
+        if rows.num_rows:
+            self._fold(rows, index, clock.watermark, store, output)
+        return self._save(index, store, output, opened_since=before)
+
+    def on_time(self, clock: Clock, store: Store) -> Output:
+        index, output = self._load(store), Output()
+        self._close(index, clock.watermark, store, output)
+        return self._save(index, store, output)
+
+    def on_tick(self, clock: Clock, store: Store) -> Output:
+        return self.on_time(clock, store)
+
+    def on_flush(self, clock: Clock, store: Store) -> Output:
+        index, output = self._load(store), Output()
+        self._close(index, clock.watermark, store, output)
+        windows = index.open_windows(self._paces)
+        if len(windows):
+            beyond = int(index.slices[-1]) + 1
+            self._emit(windows, self._log.take(int(index.slices[0]), beyond, beyond, store), output)
+            output.events["windows_closed"] += len(windows)
+            index.flushed = np.union1d(index.flushed, windows)
+            index.slices = index.slices[:0]
+        return self._save(index, store, output)
+
+    def _fold(self, rows: pa.Table, index: _Index, watermark: int | None, store: Store, output: Output) -> None:
+        slices = self._paces.slices_of(ints(rows, TS))
+        late = self._paces.all_closed(slices, watermark, index.flushed)
+        if late.any():
+            self._put_aside(rows.filter(pa.array(late)), slices[late], output)
+            rows, slices = rows.filter(pa.array(~late)), slices[~late]
+        output.counts[USED] += rows.num_rows
+        if rows.num_rows:
+            partial = self._aggregation.fold(rows, [pa.array(slices)])
+            self._log.add(partial, store)
+            index.slices = np.union1d(index.slices, ints(partial, SLICE))
+            index.closed = self._paces.last_closed(watermark)
+
+    def _put_aside(self, rows: pa.Table, slices: Ints, output: Output) -> None:
+        last = self._paces.last_windows_of(slices)
+        output.counts["late"] += rows.num_rows
+        output.side += self._sides.payloads(rows, "late", LATE_REASON, windows=(self._paces.starts(last), self._paces.ends(last)))
+
+    def _close(self, index: _Index, watermark: int | None, store: Store, output: Output) -> None:
+        """Emit and forget the windows that the watermark has closed."""
+        closed = self._paces.last_closed(watermark)
+        if closed is None or (index.closed is not None and closed <= index.closed):
+            return
+        windows = index.open_windows(self._paces)
+        due = windows[windows <= closed]
+        keep_from = (closed + 1) * self._paces.per_slide
+        if len(due):
+            first, last = int(due[0]) * self._paces.per_slide, int(due[-1]) * self._paces.per_slide + self._paces.per_window - 1
+            self._emit(due, self._log.take(first, last, keep_from, store), output)
+        output.events["windows_closed"] += len(due)
+        index.closed = closed
+        index.slices = index.slices[index.slices >= keep_from]
+        index.flushed = index.flushed[index.flushed > closed]
+
+    def _emit(self, windows: Ints, partial: pa.Table, output: Output) -> None:
+        for by_window in self._by_window(windows, partial):
+            merged = self._aggregation.merge(by_window)
+            output.main.append(self._main_table(in_order(self._aggregation, merged)))
+
+    def _by_window(self, windows: Ints, partial: pa.Table) -> Iterator[pa.Table]:
+        """The partials of each window's slices, the leading column naming the window in place of the slice."""
+        if self._paces.per_window == 1:
+            yield partial
+            return
+        order = np.argsort(ints(partial, SLICE), kind="stable")
+        ordered = ints(partial, SLICE)[order]
+        starts = np.searchsorted(ordered, windows * self._paces.per_slide)
+        lengths = np.searchsorted(ordered, windows * self._paces.per_slide + self._paces.per_window) - starts
+        part_of = np.cumsum(lengths) // _MERGED_AT_ONCE
+        for part in np.unique(part_of):
+            some = part_of == part
+            rows = np.concatenate([order[start : start + length] for start, length in zip(starts[some], lengths[some], strict=True)])
+            yield partial.take(pa.array(rows)).set_column(0, SLICE, pa.array(np.repeat(windows[some], lengths[some])))
+
+    def _main_table(self, merged: pa.Table) -> pa.Table:
+        windows = ints(merged, SLICE)
+        epoch = pa.array(np.zeros(len(windows), np.int64))
+        return main_table(self._aggregation, merged, self._paces.starts(windows), self._paces.ends(windows), epoch, 1)
+
+    def _load(self, store: Store) -> _Index:
+        blobs = store.read(META, 0)
+        if not blobs:
+            return _Index()
+        table = self._codec.decode(blobs[0])
+        what, value = ints(table, "what"), ints(table, "value")
+        closed = value[what == _CLOSED]
+        return _Index(int(closed[0]) if len(closed) else None, value[what == _SLICE], value[what == _FLUSHED])
+
+    def _save(self, index: _Index, store: Store, output: Output, opened_since: int | None = None) -> Output:
+        """Write the index back, or nothing if nothing is open; add gauges and the next wake-up."""
+        windows = index.open_windows(self._paces)
+        if len(index.slices) or len(index.flushed):
+            closed = np.array([] if index.closed is None else [index.closed], np.int64)
+            what = np.repeat([_CLOSED, _SLICE, _FLUSHED], [len(closed), len(index.slices), len(index.flushed)]).astype(np.int8)
+            value = np.concatenate([closed, index.slices, index.flushed])
+            store.replace(META, 0, self._codec.encode(pa.Table.from_arrays([pa.array(what), pa.array(value)], schema=_INDEX_SCHEMA)))
+            output.wake_at = self._paces.closes_at(int(windows[0] if len(windows) else index.flushed[-1]))
+        else:
+            store.delete(META, 0)
+        if opened_since is not None:
+            output.events["windows_opened"] += len(windows) - opened_since
+        output.gauges.update(open_windows=len(windows), state_bytes=self._log.state_bytes(store))
+        return output

@@ -1,0 +1,145 @@
+"""Helpers on Arrow columns: what pyarrow's compute functions lack, vectorised.
+
+Values are ordered and compared as Spark does: NULL first, NaN equal to itself and above all other numbers, strings and
+binaries bytewise, structs field by field, arrays element by element with a prefix first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """A table's column as one array."""
+    return whole(table.column(name))
+
+
+def whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def ints(table: pa.Table, name: str) -> Ints:
+    """An int64 column without NULLs, as numpy."""
+    return np.asarray(column(table, name).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def typed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind))
+
+
+def normalised(values: pa.Array) -> pa.Array:
+    """The same values with one NaN and one zero, also inside structs and arrays: group keys compare by bits."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        plain = values.fill_null(0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 + 0.0 is 0.0
+        plain[np.isnan(plain)] = np.nan
+        mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+        return pa.array(plain, kind, mask=mask)
+    if not is_nested(kind) or not _holds_floats(kind):
+        return values
+    if pa.types.is_struct(kind):
+        children = [normalised(whole(child)) for child in _fields_of(values)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+    offsets, items = list_parts(values)
+    return _list_like(kind, offsets, normalised(items), values)
+
+
+def _holds_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return True
+    return any(_holds_floats(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _fields_of(values: pa.StructArray) -> list[pa.Array]:
+    return [pc.struct_field(values, i) for i in range(values.type.num_fields)]
+
+
+def _list_like(kind: pa.DataType, offsets: Ints, items: pa.Array, model: pa.Array) -> pa.Array:
+    """A list or map array with these parts and the NULLs of `model`."""
+    if pa.types.is_map(kind):
+        keys, values = _fields_of(items)
+        built = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, values, kind)
+    else:
+        built = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items).cast(kind)
+    return pc.if_else(model.is_null(), pa.scalar(None, kind), built) if model.null_count else built
+
+
+def list_parts(values: pa.Array) -> tuple[Ints, pa.Array]:
+    """(offsets, items) of a list or map array: offsets start at 0, NULL lists are empty."""
+    if pa.types.is_map(values.type):
+        entries = pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])
+        values = values.cast(pa.list_(entries))
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.concatenate(([0], np.cumsum(lengths))), whole(values.flatten())
+
+
+def lists(offsets: Ints, items: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A list array of type `kind` without NULLs from its parts."""
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=kind)
+
+
+def dense_rank(values: pa.Array) -> Ints:
+    """Per row the rank of its value among the distinct ones, in Spark's order; 0 is NULL."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        ranks = combined_rank([dense_rank(whole(child)) for child in _fields_of(values)], len(values)) + 1
+        return np.where(values.is_null().to_numpy(zero_copy_only=False), 0, ranks)
+    if is_nested(kind):
+        values = _list_as_binary(values)
+    if pa.types.is_null(kind):
+        return np.zeros(len(values), np.int64)
+    encoded = whole(values).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank_of = np.empty(len(order) + 1, np.int64)
+    rank_of[order] = np.arange(1, len(order) + 1)
+    rank_of[-1] = 0
+    codes: Ints = encoded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+    return rank_of[codes]
+
+
+def _list_as_binary(values: pa.Array) -> pa.Array:
+    """Lists as bytes that sort and compare as the lists do: the ranks of their items, big endian."""
+    offsets, items = list_parts(values)
+    data = pa.py_buffer(dense_rank(items).astype(">i8").tobytes())
+    bounds = pa.py_buffer((offsets * 8).tobytes())
+    plain = pa.Array.from_buffers(pa.large_binary(), len(values), [None, bounds, data])
+    return pc.if_else(values.is_null(), pa.scalar(None, pa.large_binary()), plain) if values.null_count else plain
+
+
+def combined_rank(ranks: Sequence[Ints], length: int) -> Ints:
+    """The dense rank, from 0, of rows by several columns of ranks, the first one counting most."""
+    total = np.zeros(length, np.int64)
+    for rank in ranks:
+        code = total * (int(rank.max(initial=0)) + 1) + rank
+        total = np.asarray(np.unique(code, return_inverse=True)[1], np.int64)
+    return total
+
+
+def sortable(values: pa.Array) -> pa.Array:
+    """What `pc.sort_indices` and `group_by` can handle in the place of these values, in the same order."""
+    return pa.array(dense_rank(values)) if is_nested(values.type) else values
+
+
+def sort_order(keys: Sequence[pa.Array]) -> pa.Array:
+    """Row indices in the order of these columns, NULL first."""
+    names = [str(n) for n in range(len(keys))]
+    table = pa.table([sortable(key) for key in keys], names=names)
+    return pc.sort_indices(table, sort_keys=[(name, "ascending", "at_start") for name in names])
+
+
+def timestamps(values: Ints) -> pa.Array:
+    """Microseconds since the epoch as Arrow timestamps in UTC."""
+    return pa.array(values).view(pa.timestamp("us", tz="UTC"))

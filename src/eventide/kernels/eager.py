@@ -1,0 +1,146 @@
+"""Tumbling and hopping windows whose groups are looked up with every batch: for modes that emit before the close, and
+for a limit on the groups of a window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.aggregates import Aggregation
+from eventide.kernels.aggregates.base import present
+from eventide.kernels.columns import Ints, column, ints
+from eventide.kernels.contract import TS, USED, Output, Store
+from eventide.kernels.emission import Moments
+from eventide.kernels.grouping import group_rows
+from eventide.kernels.keyed import START, Directory
+from eventide.kernels.live import LiveKernel, Mask
+from eventide.kernels.sides import LATE_REASON, Sides
+from eventide.kernels.slices import SLICE
+from eventide.kernels.windows import Paces
+
+EVICTED_REASON = "max_groups"
+
+
+class EagerPanes(LiveKernel):
+    """Rows are folded by slice and spread over the open windows of their slices, one table row per window and group."""
+
+    def __init__(
+        self,
+        paces: Paces,
+        sides: Sides,
+        folded: Aggregation,
+        live: Aggregation,
+        fingerprint: str,
+        moments: Moments,
+        max_groups: int | None,
+    ) -> None:
+        super().__init__(live, fingerprint, paces.lateness, moments)
+        self._paces, self._sides, self._folded, self._max_groups = paces, sides, folded, max_groups
+
+    def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
+        slices = self._paces.slices_of(ints(rows, TS))
+        late = self._paces.all_closed(slices, watermark, directory.flushed)
+        if late.any():
+            self._put_aside(rows, slices, late, "late", LATE_REASON, output)
+            rows, slices = rows.filter(pa.array(~late)), slices[~late]
+        output.counts[USED] += rows.num_rows
+        if rows.num_rows == 0:
+            return
+        partial = self._folded.fold(rows, [pa.array(slices)])
+        source, fresh = self._spread(partial, watermark, directory)
+        keys = [column(partial, name) for name in self._folded.keys]
+        self._table.make_room(fresh.num_rows, directory, store)
+        buckets = self._table.buckets_of(keys, partial.num_rows, directory)
+        held = self._table.read(buckets, directory, store)
+        if self._max_groups is not None:
+            admitted = self._admitted(held, fresh, self._max_groups, directory)
+            evicted = self._evicted(rows, slices, np.setdiff1d(np.arange(partial.num_rows), source[admitted]))
+            self._put_aside(rows, slices, evicted, "evicted", EVICTED_REASON, output)
+            output.counts[USED] -= int(evicted.sum())
+            fresh = fresh.filter(pa.array(admitted))
+        merged = self._merge(held, held, fresh, watermark, output)
+        self._count_windows(ints(merged, START), ints(held, START), directory, output)
+        self._table.write(buckets, merged, directory, store)
+
+    def _spread(self, partial: pa.Table, watermark: int | None, directory: Directory) -> tuple[Ints, pa.Table]:
+        """One row per open window of each partial, and from which partial each came."""
+        source, windows = self._paces.windows_of_each(ints(partial, SLICE), self._paces.last_closed(watermark))
+        if len(directory.flushed):
+            is_open = ~np.isin(windows, directory.flushed)
+            source, windows = source[is_open], windows[is_open]
+        spread = partial.take(pa.array(source)).drop_columns([SLICE])
+        nothing = pa.array(np.zeros(len(windows), np.int64))
+        bounds = [pa.array(self._paces.starts(windows)), pa.array(self._paces.ends(windows))]
+        arrays = [*bounds, *spread.columns, *[nothing for _ in self._aggregation.marks]]
+        return source, pa.Table.from_arrays(arrays, schema=self._aggregation.schema)
+
+    def _admitted(self, held: pa.Table, fresh: pa.Table, most: int, directory: Directory) -> Mask:
+        """Which new rows belong to groups that are known in their window or still fit into it, first come first served."""
+        both = pa.concat_tables([held, fresh])
+        by = [column(both, name) for name in (START, *self._aggregation.keys)]
+        group = present(group_rows(by, [], segments=True).segments).group
+        known = np.zeros(int(group.max()) + 1, np.bool_)
+        known[group[: held.num_rows]] = True
+        newcomers, first = np.unique(group[held.num_rows :], return_index=True)
+        first = first[~known[newcomers]]
+        newcomers = newcomers[~known[newcomers]]
+        starts = ints(fresh, START)[first]
+        order = np.lexsort((first, starts))
+        window, begins = np.unique(starts[order], return_index=True)
+        place = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
+        room = most - _looked_up(directory, window)
+        known[newcomers[order]] = place < np.repeat(room, np.diff([*begins, len(order)]))
+        return known[group[held.num_rows :]]
+
+    def _evicted(self, rows: pa.Table, slices: Ints, partials: Ints) -> Mask:
+        """Which rows were folded into these partials; groups are numbered by their first row, as `fold` does."""
+        by = [pa.array(slices), *self._folded.key_columns(rows)]
+        return np.isin(present(group_rows(by, [], segments=True).segments).group, partials)
+
+    def _put_aside(self, rows: pa.Table, slices: Ints, chosen: Mask, kind: str, reason: str, output: Output) -> None:
+        last = self._paces.last_windows_of(slices[chosen])
+        output.counts[kind] += len(last)
+        windows = (self._paces.starts(last), self._paces.ends(last))
+        output.side += self._sides.payloads(rows.filter(pa.array(chosen)), kind, reason, windows=windows)
+
+    def _count_windows(self, after: Ints, before: Ints, directory: Directory, output: Output) -> None:
+        """Keep the number of groups per window up to date."""
+        starts, groups = np.unique(np.concatenate((directory.windows, after, before)), return_inverse=True)
+        counts = np.zeros(len(starts), np.int64)
+        counts[np.searchsorted(starts, directory.windows)] = directory.groups
+        known = len(directory.windows)
+        counts += np.bincount(groups[known : known + len(after)], minlength=len(starts))
+        counts -= np.bincount(groups[known + len(after) :], minlength=len(starts))
+        output.events["windows_opened"] += len(starts) - known
+        directory.windows, directory.groups = starts, counts
+
+    def _forget(self, closed: pa.Table, watermark: int | None, directory: Directory, output: Output) -> None:
+        last = self._paces.last_closed(watermark)
+        if last is None:
+            return
+        is_open = directory.windows > self._paces.starts(np.array([last]))[0]
+        output.events["windows_closed"] += int((~is_open).sum())
+        directory.windows, directory.groups = directory.windows[is_open], directory.groups[is_open]
+        directory.flushed = directory.flushed[directory.flushed > last]
+
+    def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
+        windows = self._paces.last_windows_of(self._paces.slices_of(directory.windows))
+        output.events["windows_closed"] += len(windows)
+        directory.flushed = np.union1d(directory.flushed, windows)
+        directory.windows, directory.groups = directory.windows[:0], directory.groups[:0]
+        return table.slice(0, 0)
+
+    def _wake_at(self, directory: Directory) -> int | None:
+        due = directory.next_due
+        return self._paces.closes_at(int(directory.flushed[-1])) if due is None and len(directory.flushed) else due
+
+    def _open_windows(self, directory: Directory) -> int:
+        return len(directory.windows)
+
+
+def _looked_up(directory: Directory, windows: Ints) -> Ints:
+    """The number of groups that each of these windows holds."""
+    counts = np.zeros(len(windows), np.int64)
+    known = np.isin(windows, directory.windows)
+    counts[known] = directory.groups[np.searchsorted(directory.windows, windows[known])]
+    return counts

@@ -1,0 +1,62 @@
+"""What goes out: main tables, and the moments at which each emit mode emits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.aggregates import Aggregation
+from eventide.kernels.columns import Ints, column, ints, timestamps
+from eventide.kernels.contract import MAIN_FIELDS
+
+# The values of plan.logical.EmitMode, which kernels cannot import.
+ON_WINDOW_CLOSE, FINAL, ON_WATERMARK, ON_UPDATE, EVERY, CHANGES = (
+    "on window close",
+    "final",
+    "on watermark",
+    "on update",
+    "every",
+    "changes",
+)
+_SORTED_OUTPUT = 20_000  # rows up to which a main table is sorted by key as well
+
+
+@dataclass(frozen=True)
+class Moments:
+    """When a waiting row is emitted, besides at close."""
+
+    on_tick: bool = False
+    on_change: bool = False  # in the batch that changed it
+    at_end: bool = False  # when the watermark reaches the window's end, and with every change after that
+    retract: bool = False  # the row that it replaces goes out first, with op -1; an unchanged result is not emitted
+
+
+MOMENTS = {
+    ON_WINDOW_CLOSE: Moments(),
+    FINAL: Moments(),
+    EVERY: Moments(on_tick=True),
+    ON_WATERMARK: Moments(at_end=True),
+    ON_UPDATE: Moments(on_change=True),
+    CHANGES: Moments(on_change=True, retract=True),
+}
+
+
+def main_schema(aggregation: Aggregation) -> pa.Schema:
+    return pa.schema([*MAIN_FIELDS, *aggregation.key_fields, *aggregation.result_fields])
+
+
+def main_table(aggregation: Aggregation, merged: pa.Table, starts: Ints, ends: Ints, epoch: pa.Array, op: int) -> pa.Table:
+    """Finished rows of a merged partial."""
+    head = [timestamps(starts), timestamps(ends), epoch, pa.repeat(pa.scalar(op, pa.int32()), merged.num_rows)]
+    keys = [column(merged, name) for name in aggregation.keys]
+    return pa.Table.from_arrays(head + keys + aggregation.results(merged), schema=main_schema(aggregation))
+
+
+def in_order(aggregation: Aggregation, merged: pa.Table) -> pa.Table:
+    """Rows by the leading column, and by key where that is cheap."""
+    if merged.num_rows <= _SORTED_OUTPUT:
+        return aggregation.sort(merged)
+    lead = ints(merged, aggregation.lead[0])
+    return merged if (np.diff(lead) >= 0).all() else merged.take(pa.array(np.argsort(lead, kind="stable")))

@@ -1,0 +1,106 @@
+"""The stage in front of every kernel: errors out, the stream's late policy, duplicates out, the rest to the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.errors import OptionError
+from eventide.kernels.columns import column
+from eventide.kernels.contract import DETAIL, PROBLEM, TS, Clock, Kernel, KernelSpec, Output, Store
+from eventide.kernels.sides import Sides
+
+WINDOW, STRICT, REASSIGN = "window", "strict", "reassign"
+
+
+@dataclass(frozen=True)
+class IntakeSpec:
+    """A kernel with the stage in front of it.
+
+    `policy` is 'window' (the kernel decides what is late), 'strict' (every row with ts <= watermark is late) or
+    'reassign' (such a row takes the watermark as its event time if it is at most `max_lateness` behind, else it is late).
+    """
+
+    inner: KernelSpec
+    sides: Sides
+    policy: str = WINDOW
+    max_lateness: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.policy not in (WINDOW, STRICT, REASSIGN):
+            raise OptionError(f"late.policy is {self.policy}", help=f"write {WINDOW}, {STRICT} or {REASSIGN}")
+        if self.policy == REASSIGN and self.max_lateness is None:
+            raise OptionError("late.policy 'reassign' needs late.max_lateness", help="add 'late.max_lateness' = '1 minute'")
+
+    @property
+    def main_schema(self) -> pa.Schema:
+        return self.inner.main_schema
+
+    @property
+    def tick_every(self) -> int | None:
+        return self.inner.tick_every
+
+    def fingerprint(self) -> str:
+        return self.inner.fingerprint()
+
+    def build(self) -> Intake:
+        return Intake(self, self.inner.build())
+
+
+class Intake:
+    """Sorts rows out before the inner kernel sees them; keeps no state of its own but the memory of ids."""
+
+    def __init__(self, spec: IntakeSpec, inner: Kernel) -> None:
+        self._spec = spec
+        self._sides = spec.sides
+        self._inner = inner
+
+    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+        rows = rows.combine_chunks()
+        taken = Output()
+        rows = self._without_errors(rows, taken)
+        if self._spec.policy != WINDOW and clock.watermark is not None:
+            rows = self._by_policy(rows, clock.watermark, taken)
+        return taken.merge(self._inner.on_rows(rows, clock, store))
+
+    def on_time(self, clock: Clock, store: Store) -> Output:
+        return self._inner.on_time(clock, store)
+
+    def on_tick(self, clock: Clock, store: Store) -> Output:
+        return self._inner.on_tick(clock, store)
+
+    def on_flush(self, clock: Clock, store: Store) -> Output:
+        return self._inner.on_flush(clock, store)
+
+    def _without_errors(self, rows: pa.Table, taken: Output) -> pa.Table:
+        problems = column(rows, PROBLEM)
+        if problems.null_count == len(problems):
+            return rows
+        wrong = rows.filter(problems.is_valid())
+        taken.counts["error"] += wrong.num_rows
+        taken.side += self._sides.payloads(wrong, "error", column(wrong, PROBLEM), detail=column(wrong, DETAIL))
+        return rows.filter(problems.is_null())
+
+    def _by_policy(self, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
+        behind = column(rows, TS).to_numpy(zero_copy_only=False) <= watermark
+        if not behind.any():
+            return rows
+        if self._spec.policy == REASSIGN and self._spec.max_lateness is not None:
+            rows, behind = self._reassigned(rows, behind, watermark, watermark - self._spec.max_lateness, taken)
+        late = rows.filter(pa.array(behind))
+        taken.counts["late"] += late.num_rows
+        taken.side += self._sides.payloads(late, "late", "behind_watermark")
+        return rows.filter(pa.array(~behind))
+
+    def _reassigned(
+        self, rows: pa.Table, behind: npt.NDArray[np.bool_], watermark: int, oldest: int, taken: Output
+    ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+        """Rows behind the watermark but not before `oldest` moved to the watermark; which rows are still behind."""
+        moved = behind & (column(rows, TS).to_numpy(zero_copy_only=False) >= oldest)
+        taken.events["reassigned"] += int(moved.sum())
+        ts = pc.if_else(pa.array(moved), pa.scalar(watermark, pa.int64()), column(rows, TS))
+        return rows.set_column(rows.schema.get_field_index(TS), TS, ts), behind & ~moved

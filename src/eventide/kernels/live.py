@@ -1,0 +1,173 @@
+"""What all kernels share that keep the value of every open window at hand: emission, closing, ticks, flushing.
+
+A row of the table is one group's window. It waits to be emitted when it has changed since its last emission; the emit
+mode says at which moments waiting rows are emitted. Closing always emits what still waits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eventide.kernels.aggregates import Aggregation
+from eventide.kernels.aggregates.base import present
+from eventide.kernels.columns import Ints, column, dense_rank, ints
+from eventide.kernels.contract import Clock, Output, Store
+from eventide.kernels.emission import Moments, in_order, main_table
+from eventide.kernels.grouping import group_rows
+from eventide.kernels.keyed import CHANGED, CLEAN, END, EPOCH, FRESH, START, WAITING, Directory, KeyedTable
+
+Mask = npt.NDArray[np.bool_]
+
+
+class LiveKernel(ABC):
+    """A kernel on a `KeyedTable`; what takes rows in is left to the window kind."""
+
+    def __init__(self, aggregation: Aggregation, fingerprint: str, lateness: int, moments: Moments) -> None:
+        self._aggregation = aggregation
+        self._lateness = lateness
+        self._moments = moments
+        self._table = KeyedTable(aggregation, fingerprint, self._due_of)
+
+    @abstractmethod
+    def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
+        """Fold rows in; there is at least one, and what is due under the watermark has been closed."""
+
+    @abstractmethod
+    def _forget(self, closed: pa.Table, watermark: int | None, directory: Directory, output: Output) -> None:
+        """Note that these rows were closed by the watermark."""
+
+    @abstractmethod
+    def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
+        """Note that a flush has emitted these rows; the rows to keep so that their windows do not reopen."""
+
+    def _wake_at(self, directory: Directory) -> int | None:
+        return directory.next_due
+
+    @abstractmethod
+    def _open_windows(self, directory: Directory) -> int: ...
+
+    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+        directory, output = self._table.load(store), Output()
+        self._pass_time(clock.watermark, directory, store, output)
+        if rows.num_rows:
+            self._take(rows, clock.watermark, directory, store, output)
+        return self._finish(directory, store, output)
+
+    def on_time(self, clock: Clock, store: Store) -> Output:
+        directory, output = self._table.load(store), Output()
+        self._pass_time(clock.watermark, directory, store, output)
+        return self._finish(directory, store, output)
+
+    def on_tick(self, clock: Clock, store: Store) -> Output:
+        """Emit what waits, if the mode is EVERY."""
+        directory, output = self._table.load(store), Output()
+        self._pass_time(clock.watermark, directory, store, output)
+        buckets = np.flatnonzero(directory.waiting if self._moments.on_tick else ())
+        if len(buckets):
+            table = self._table.read(buckets, directory, store)
+            self._table.write(buckets, self._emit(table, ints(table, FRESH) != CLEAN, output), directory, store)
+        return self._finish(directory, store, output)
+
+    def on_flush(self, clock: Clock, store: Store) -> Output:
+        directory, output = self._table.load(store), Output()
+        self._pass_time(clock.watermark, directory, store, output)
+        buckets = np.flatnonzero(directory.rows)
+        if len(buckets):
+            table = self._table.read(buckets, directory, store)
+            table = self._emit(table, ints(table, FRESH) != CLEAN, output)
+            self._table.write(buckets, self._flushed(table, directory, output), directory, store)
+        return self._finish(directory, store, output)
+
+    def _due_of(self, table: pa.Table) -> Ints:
+        ends = ints(table, END)
+        if not self._moments.at_end:
+            return ends + self._lateness
+        return np.where(ints(table, FRESH) != CLEAN, ends, ends + self._lateness)
+
+    def _pass_time(self, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
+        """Emit and close what is due."""
+        if watermark is None:
+            return
+        buckets = np.flatnonzero(directory.due <= watermark)
+        if len(buckets):
+            table = self._table.read(buckets, directory, store)
+            closed = ints(table, END) + self._lateness <= watermark
+            ended = closed | (self._moments.at_end & (ints(table, END) <= watermark))
+            table = self._emit(table, ended & (ints(table, FRESH) != CLEAN), output)
+            self._table.write(buckets, table.filter(pa.array(~closed)), directory, store)
+            self._forget(table.filter(pa.array(closed)), watermark, directory, output)
+        else:
+            self._forget(self._aggregation.schema.empty_table(), watermark, directory, output)
+
+    def _merge(self, held: pa.Table, moved: pa.Table, fresh: pa.Table, watermark: int | None, output: Output) -> pa.Table:
+        """Stored rows and new ones merged; what changed is emitted if this is the moment.
+
+        `moved` are the rows of `held` with the bounds of the windows that they end up in, as `fresh` has them already.
+        """
+        fresh = with_column(fresh, FRESH, np.full(fresh.num_rows, CHANGED))
+        parts = pa.concat_tables([moved, fresh])
+        merged = self._aggregation.merge(parts)
+        changed = ints(merged, FRESH) == CHANGED
+        if self._moments.retract:
+            changed &= ~self._retract(held, parts, merged, changed, output)
+        now = changed & self._moments.on_change
+        if self._moments.at_end and watermark is not None:
+            now = changed & (ints(merged, END) <= watermark)
+        marks = np.minimum(ints(merged, FRESH), WAITING)
+        return self._emit(with_column(merged, FRESH, np.where(changed | ~self._moments.retract, marks, CLEAN)), now, output)
+
+    def _retract(self, held: pa.Table, parts: pa.Table, merged: pa.Table, changed: Mask, output: Output) -> Mask:
+        """Emit with op -1 the stored rows that changed rows replace; which of the merged rows have the result they had."""
+        by = [column(parts, name) for name in self._aggregation.lead + self._aggregation.keys]
+        into = present(group_rows(by, [], segments=True).segments).group[: held.num_rows]
+        replaced = changed[into]
+        old, new = held.filter(pa.array(replaced)), merged.take(pa.array(into[replaced]))
+        same = (ints(old, START) == ints(new, START)) & (ints(old, END) == ints(new, END)) & self._equal_results(old, new)
+        old = old.filter(pa.array(~same))
+        if old.num_rows:
+            old = in_order(self._aggregation, with_column(old, EPOCH, ints(old, EPOCH) - 1))
+            output.main.append(self._main(old, -1))
+        unchanged = np.zeros(merged.num_rows, np.bool_)
+        unchanged[into[replaced][same]] = True
+        return unchanged
+
+    def _equal_results(self, one: pa.Table, other: pa.Table) -> Mask:
+        equal = np.ones(one.num_rows, np.bool_)
+        for left, right in zip(self._aggregation.results(one), self._aggregation.results(other), strict=True):
+            ranks = dense_rank(pa.concat_arrays([left, right]))
+            equal &= ranks[: len(left)] == ranks[len(left) :]
+        return equal
+
+    def _emit(self, table: pa.Table, chosen: Mask, output: Output) -> pa.Table:
+        """Emit the chosen rows; the table with those rows marked as emitted."""
+        if not chosen.any():
+            return table
+        rows = in_order(self._aggregation, table.filter(pa.array(chosen)))
+        output.main.append(self._main(rows, 1))
+        return marked(table, chosen)
+
+    def _main(self, rows: pa.Table, op: int) -> pa.Table:
+        return main_table(self._aggregation, rows, ints(rows, START), ints(rows, END), column(rows, EPOCH), op)
+
+    def _finish(self, directory: Directory, store: Store, output: Output) -> Output:
+        self._table.save(directory, store)
+        output.wake_at = self._wake_at(directory)
+        output.gauges.update(
+            open_windows=self._open_windows(directory), open_groups=int(directory.rows.sum()), state_bytes=self._table.state_bytes(store)
+        )
+        return output
+
+
+def with_column(table: pa.Table, name: str, values: Ints) -> pa.Table:
+    """The table with other values in one of its int64 columns."""
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, pa.int64()))
+
+
+def marked(table: pa.Table, emitted: Mask) -> pa.Table:
+    """One emission more, and nothing waiting, for the rows that were emitted."""
+    table = with_column(table, EPOCH, ints(table, EPOCH) + emitted)
+    return with_column(table, FRESH, np.where(emitted, CLEAN, ints(table, FRESH)))

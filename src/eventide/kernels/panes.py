@@ -1,0 +1,52 @@
+"""Tumbling and hopping windows: the spec, and which of the two kernels runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eventide.errors import OptionError
+from eventide.kernels.closing import ClosingPanes
+from eventide.kernels.contract import Kernel
+from eventide.kernels.eager import EagerPanes
+from eventide.kernels.emission import FINAL, ON_WINDOW_CLOSE
+from eventide.kernels.keyed import END, MARKS, START
+from eventide.kernels.slices import SLICE
+from eventide.kernels.specs import WindowSpec
+from eventide.kernels.windows import Paces
+
+
+@dataclass(frozen=True)
+class PanedSpec(WindowSpec):
+    """Windows of `size` every `slide`, moved by `offset`; a tumbling window has slide == size."""
+
+    size: int
+    slide: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size <= 0 or self.slide <= 0:
+            raise OptionError("a window's size and slide must be positive")
+        if self.slide > self.size:
+            order = "HOP takes (ts, slide, size), window() takes (ts, size, slide)"
+            raise OptionError(f"slide {self.slide} is larger than size {self.size}", help=order)
+
+    @property
+    def paces(self) -> Paces:
+        return Paces(self.size, self.slide, self.offset, self.allowed_lateness)
+
+    @property
+    def _only_at_close(self) -> bool:
+        """Whether groups need not be looked up before their window closes."""
+        return self.emit in (ON_WINDOW_CLOSE, FINAL) and self.max_groups is None
+
+    def layout(self) -> str:
+        kernel = "closing/1" if self._only_at_close else "eager/1"
+        return f"{kernel};size={self.size};slide={self.slide};offset={self.offset}"
+
+    def build(self) -> Kernel:
+        folded = self.aggregation((SLICE,))
+        if self._only_at_close:
+            return ClosingPanes(self.paces, self.sides, folded, self.fingerprint())
+        live = self.aggregation((START, END), MARKS)
+        return EagerPanes(self.paces, self.sides, folded, live, self.fingerprint(), self.moments, self.max_groups)

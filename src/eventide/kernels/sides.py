@@ -1,0 +1,138 @@
+"""Side-output payloads: rows that a kernel did not use, as tables of SIDE_SCHEMA."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.kernels.columns import Ints, column, timestamps, typed
+from eventide.kernels.contract import SIDE_SCHEMA, TS
+
+LATE_REASON = "allowed_lateness_exceeded"
+_MOMENT = pa.timestamp("us", tz="UTC")
+_TEXT_NEEDS_CARE = r"[\x00-\x1f\x7f]"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """How payloads are written: the user's names for group keys and original columns, paired with packed columns.
+
+    With `store_late` False late rows are counted and leave no payload (EMIT FINAL).
+    """
+
+    keys: tuple[tuple[str, str], ...] = ()
+    originals: tuple[tuple[str, str], ...] = ()
+    store_late: bool = True
+
+    def payloads(
+        self, rows: pa.Table, kind: str, reason: str | pa.Array, *, windows: tuple[Ints, Ints] | None = None, detail: pa.Array | None = None
+    ) -> list[pa.Table]:
+        """No table if there are no rows or this kind is not stored, else one; `windows` are starts and ends in microseconds."""
+        count = rows.num_rows
+        if count == 0 or (kind == "late" and not self.store_late):
+            return []
+        unknown = pa.nulls(count, _MOMENT)
+        starts, ends = (unknown, unknown) if windows is None else (timestamps(bound) for bound in windows)
+        arrays = [
+            pa.repeat(pa.scalar(kind), count),
+            pa.repeat(pa.scalar(reason), count) if isinstance(reason, str) else typed(reason, pa.string()),
+            typed(column(rows, TS), pa.int64()).view(_MOMENT),
+            starts,
+            ends,
+            json_objects(rows, self.keys),
+            json_objects(rows, self.originals),
+            pa.nulls(count, pa.string()) if detail is None else typed(detail, pa.string()),
+        ]
+        return [pa.Table.from_arrays(arrays, schema=SIDE_SCHEMA)]
+
+
+def json_objects(rows: pa.Table, names: Sequence[tuple[str, str]]) -> pa.Array:
+    """One JSON object per row, as text, with the user's names in order."""
+    if not names:
+        return pa.repeat(pa.scalar("{}"), rows.num_rows)
+    parts: list[pa.Array | pa.Scalar] = []
+    for n, (name, packed) in enumerate(names):
+        parts.append(pa.scalar(("{" if n == 0 else ", ") + json.dumps(name, ensure_ascii=False) + ": "))
+        parts.append(json_values(column(rows, packed)))
+    return pc.binary_join_element_wise(*parts, pa.scalar("}"), "")
+
+
+def json_values(values: pa.Array) -> pa.Array:
+    """Each value as JSON text; NULL is the text null."""
+    return pc.fill_null(_json_known(values), "null")
+
+
+def _json_known(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return values.cast(pa.string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _json_strings(values.cast(pa.string()))
+    if pa.types.is_timestamp(kind):
+        text = pc.replace_substring(values.cast(pa.timestamp("us", tz=kind.tz and "UTC")).cast(pa.string()), " ", "T", max_replacements=1)
+        return _quoted(pc.replace_substring_regex(text, r"\.000000(Z?)$", r"\1"))
+    if pa.types.is_date(kind):
+        return _quoted(values.cast(pa.string()))
+    plain = (None if value is None else json.dumps(plain_value(value, kind), ensure_ascii=False) for value in values.to_pylist())
+    return pa.array((None if text is None else _unmarked(text) for text in plain), pa.string())
+
+
+def _json_strings(values: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring_regex(values, _TEXT_NEEDS_CARE)).as_py():
+        return pa.array((None if text is None else json.dumps(text, ensure_ascii=False) for text in values.to_pylist()), pa.string())
+    return _quoted(pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"'))
+
+
+def _quoted(values: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(pa.scalar('"'), values, pa.scalar('"'), "")
+
+
+_NUMBER_MARK = "\ue000number:"  # a private-use character: json.dumps cannot write a decimal's exact digits by itself
+
+
+def _unmarked(text: str) -> str:
+    """JSON text with marked decimals turned into bare numbers."""
+    at = text.find(f'"{_NUMBER_MARK}')
+    while at >= 0:
+        end = text.index('"', at + 1)
+        text = text[:at] + text[at + 1 + len(_NUMBER_MARK) : end] + text[end + 1 :]
+        at = text.find(f'"{_NUMBER_MARK}', at)
+    return text
+
+
+def plain_value(value: Any, kind: pa.DataType) -> object:
+    """A Python value as pyarrow gives it, in terms that JSON has."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {part.name: plain_value(value[part.name], part.type) for part in kind}
+    if pa.types.is_map(kind):
+        return {str(plain_value(name, kind.key_type)): plain_value(item, kind.item_type) for name, item in value}
+    if isinstance(value, list):
+        return [plain_value(item, kind.value_type) for item in value]
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, decimal.Decimal):
+        return f"{_NUMBER_MARK}{value:f}"
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime.datetime):
+        return value.isoformat() if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    return value

@@ -1,0 +1,108 @@
+"""Where the partials of slices lie in the store: logs by slice, or by a coarser range of time when there are many.
+
+A batch appends one blob to each bucket that it touches. If it touches more than 32 slices (a backfill), it writes to
+buckets of 16, 256, ... slices instead, so that the number of round trips stays small; when such a range comes due its
+rows that are not due move one level down, as in a timer wheel. A row is rewritten at most once per level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.aggregates import Aggregation
+from eventide.kernels.codec import Codec
+from eventide.kernels.columns import ints
+from eventide.kernels.contract import Store
+
+SLICE = "slice"
+LEVELS = 6
+_BITS = 4  # a bucket of one level holds 2 ** _BITS of the level below
+_MOST_BUCKETS = 32
+_FEW_BLOBS, _MANY_BLOBS, _LARGE = 8, 64, 1 << 20
+
+
+def space(level: int) -> str:
+    return f"slices{level}"
+
+
+class SliceLog:
+    """The partials of all slices that have rows, as tables with the leading column SLICE."""
+
+    def __init__(self, aggregation: Aggregation, codec: Codec) -> None:
+        self._aggregation = aggregation
+        self._codec = codec
+
+    def add(self, partial: pa.Table, store: Store) -> None:
+        """Append a batch's partial."""
+        slices = ints(partial, SLICE)
+        level = 0
+        while level < LEVELS - 1 and len(np.unique(slices >> (_BITS * level))) > _MOST_BUCKETS:
+            level += 1
+        self._spread(partial, level, store)
+
+    def take(self, first: int, last: int, keep_from: int, store: Store) -> pa.Table:
+        """All rows of the slices `first` to `last`, several per group possible; slices before `keep_from` are forgotten."""
+        found = [self._codec.schema.empty_table()]
+        for level in reversed(range(LEVELS)):
+            for bucket in store.buckets(space(level)):
+                if bucket << (_BITS * level) > last:
+                    break
+                if level == 0:
+                    found += self._from_slice(bucket, first, keep_from, store)
+                else:
+                    found += self._from_range(level, bucket, first, keep_from, store)
+        return pa.concat_tables(found)
+
+    def clear(self, store: Store) -> None:
+        for level in range(LEVELS):
+            for bucket in store.buckets(space(level)):
+                store.delete(space(level), bucket)
+
+    def state_bytes(self, store: Store) -> int:
+        return sum(store.size(space(level), bucket)[1] for level in range(LEVELS) for bucket in store.buckets(space(level)))
+
+    def _from_slice(self, bucket: int, first: int, keep_from: int, store: Store) -> Iterator[pa.Table]:
+        if bucket >= first:
+            blobs = store.read(space(0), bucket)
+            table = self._codec.decode_all(blobs)
+            if bucket >= keep_from and len(blobs) > 1:
+                table = self._compacted(table)
+                store.replace(space(0), bucket, self._codec.encode(table))
+            yield table
+        if bucket < keep_from:
+            store.delete(space(0), bucket)
+
+    def _from_range(self, level: int, bucket: int, first: int, keep_from: int, store: Store) -> Iterator[pa.Table]:
+        """Rows that are needed for the last time; the others go one level down, where they are read if needed."""
+        table = self._codec.decode_all(store.read(space(level), bucket))
+        store.delete(space(level), bucket)
+        slices = ints(table, SLICE)
+        yield table.filter(pa.array((slices >= first) & (slices < keep_from)))
+        kept = table.filter(pa.array(slices >= keep_from))
+        if kept.num_rows:
+            self._spread(kept, level - 1, store)
+
+    def _spread(self, partial: pa.Table, level: int, store: Store) -> None:
+        buckets = ints(partial, SLICE) >> (_BITS * level)
+        if len(buckets) and (buckets == buckets[0]).all():
+            self._append(level, int(buckets[0]), partial, store)
+            return
+        order = np.argsort(buckets, kind="stable")
+        ordered = partial.take(pa.array(order)).combine_chunks()
+        touched, starts = np.unique(buckets[order], return_index=True)
+        for bucket, start, end in zip(touched, starts, [*starts[1:], len(buckets)], strict=True):
+            self._append(level, int(bucket), ordered.slice(start, end - start), store)
+
+    def _append(self, level: int, bucket: int, partial: pa.Table, store: Store) -> None:
+        blobs = store.append(space(level), bucket, self._codec.encode(partial))
+        if blobs <= _FEW_BLOBS:
+            return
+        if blobs > _MANY_BLOBS or store.size(space(level), bucket)[1] < _LARGE:
+            table = self._compacted(self._codec.decode_all(store.read(space(level), bucket)))
+            store.replace(space(level), bucket, self._codec.encode(table))
+
+    def _compacted(self, table: pa.Table) -> pa.Table:
+        return self._aggregation.sort(self._aggregation.merge(table))

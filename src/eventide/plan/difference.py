@@ -1,0 +1,132 @@
+"""A stream's meaning as text: what its plan id is made of, and what two plans differ in.
+
+The text leaves out what does not change the results or the state: the stream's own name, sinks, where late rows go,
+the number of shards, comments and white space. Its lines are made to be read in a difference.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from eventide.eventtime.durations import format_duration
+from eventide.plan.logical import (
+    AggregateCall,
+    Emit,
+    Filter,
+    Forward,
+    Hop,
+    LatePolicy,
+    Project,
+    Relation,
+    Scan,
+    Session,
+    Slide,
+    Source,
+    Stream,
+    StreamOptions,
+    Tumble,
+    Union,
+    Window,
+    WindowAggregate,
+)
+
+# Connector options that say which data is read; the others say how, and may change under a running stream.
+_IDENTITY_OPTIONS = ("path",)
+
+
+def canonical(stream: Stream) -> str:
+    """The meaning of a stream, one fact a line."""
+    return "\n".join([*_query(stream.query, stream.emit), *_options(stream.options), *_relation(stream.query.input, "")])
+
+
+def difference(old: str, new: str) -> str:
+    """What two canonical texts differ in: '-' before lines of the old one, '+' before those of the new one."""
+    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))
+    changed = [f"  {line[0]} {line[1:]}" for line in lines[2:] if not line.startswith("@@")]
+    return "\n".join(changed) if changed else "  no difference"
+
+
+def window_text(window: Window) -> str:
+    """`tumble size 10s`: a window in human durations."""
+    match window:
+        case Tumble():
+            text = f"tumble size {format_duration(window.size)}"
+        case Hop():
+            text = f"hop size {format_duration(window.size)} slide {format_duration(window.slide)}"
+        case Session():
+            return f"session gap {format_duration(window.gap)}"
+        case Slide():
+            ahead = "" if window.lookahead is None else f" lookahead {format_duration(window.lookahead)}"
+            return f"slide lookback {format_duration(window.lookback)}{ahead}"
+    return f"{text} offset {format_duration(window.offset)}" if window.offset else text
+
+
+def emit_text(emit: Emit) -> str:
+    """`on window close, allowed lateness 1m`."""
+    every = f" {format_duration(emit.every)}" if emit.every is not None else ""
+    return f"{emit.mode.value}{every}, allowed lateness {format_duration(emit.allowed_lateness)}"
+
+
+def call_text(call: AggregateCall) -> str:
+    """The call as Spark SQL over the columns of the query's input."""
+    if call.function == "count" and not call.inputs:
+        return "count(1)"
+    constants = [parameter for parameter in call.parameters if parameter != "ignore nulls"]
+    suffix = " IGNORE NULLS" if "ignore nulls" in call.parameters else ""
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join([*call.inputs, *constants])}){suffix}"
+
+
+def _query(query: WindowAggregate | Forward, emit: Emit) -> Iterator[str]:
+    if isinstance(query, WindowAggregate):
+        yield f"window: {window_text(query.window)}"
+        yield f"emit: {emit_text(emit)}"
+        yield from (f"key: {key.sql} as {key.name}" for key in query.keys)
+        yield from (f"aggregate {call.name}: {call_text(call)}" for call in query.aggregates)
+        if query.having is not None:
+            yield f"having: {query.having}"
+    else:
+        yield f"forward: {'in event-time order' if query.ordered else 'as rows come'}"
+    if query.time is not None:
+        yield f"event time: {query.time}"
+    yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
+    yield from (f"input column: {column.name}{' ' + column.type if column.type else ''}" for column in query.columns)
+
+
+def _options(options: StreamOptions) -> Iterator[str]:
+    if options.late_policy is not LatePolicy.WINDOW:
+        within = "" if options.max_lateness is None else f" within {format_duration(options.max_lateness)}"
+        yield f"late policy: {options.late_policy.value}{within}"
+    if options.max_groups is not None:
+        yield f"max groups: {options.max_groups}"
+    if not options.event_time:
+        yield "time: processing time"
+
+
+def _relation(relation: Relation, indent: str) -> Iterator[str]:
+    deeper = indent + "  "
+    match relation:
+        case Scan():
+            lag = relation.watermark_lag if relation.watermark_lag is not None else relation.source.watermark_lag
+            yield f"{indent}scan {relation.source.name} watermark lag {format_duration(lag or 0)}"
+            yield from (f"{deeper}{line}" for line in _source(relation.source))
+        case Filter():
+            yield f"{indent}filter {relation.condition}"
+            yield from _relation(relation.input, deeper)
+        case Project():
+            yield f"{indent}project " + ", ".join(f"{column.sql} as {column.name}" for column in relation.columns)
+            yield from _relation(relation.input, deeper)
+        case Union():
+            yield f"{indent}union all"
+            for part in relation.inputs:
+                yield from _relation(part, deeper)
+
+
+def _source(source: Source) -> Iterator[str]:
+    yield f"connector {source.connector}"
+    yield from (f"{name} {source.options[name]}" for name in _IDENTITY_OPTIONS if name in source.options)
+    yield from (f"column {column.name} {column.type}" for column in source.columns)
+    if source.event_time is not None:
+        yield f"event time {source.event_time.column} type {source.event_time.type}"
+    if source.dedup is not None:
+        yield f"deduplicate by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}"

@@ -1,0 +1,207 @@
+"""The logical plan: what a stream means, free of how it runs.
+
+Nodes are immutable and hold no behaviour. Scalar expressions are Spark SQL text that names the columns of the node's
+input; Spark evaluates them. All durations and offsets are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str  # Spark DDL, lower case: "bigint", "decimal(10,2)", "struct<a:int>"
+
+
+@dataclass(frozen=True)
+class EventTime:
+    column: str
+    type: str  # a name in the event-time type registry
+
+
+@dataclass(frozen=True)
+class Dedup:
+    columns: tuple[str, ...]
+    within: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """CREATE SOURCE. Options that have a field of their own here are not in `options`."""
+
+    name: str
+    columns: tuple[Column, ...]
+    connector: str = "embedded"
+    event_time: EventTime | None = None
+    watermark_lag: int | None = None  # None: not declared, which means 0
+    dedup: Dedup | None = None
+    idle_timeout: int | None = None
+    max_future_skew: int = 300_000_000
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Named:
+    """An expression and the name of the column that it gives."""
+
+    name: str
+    sql: str
+
+
+# Relations: what stands in FROM and WHERE -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scan:
+    source: Source
+    watermark_lag: int | None = None  # set by FROM STREAM s WATERMARK ... or WATERMARK(...), in place of the source's
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Filter:
+    input: Relation
+    condition: str
+
+
+@dataclass(frozen=True)
+class Project:
+    input: Relation
+    columns: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
+class Union:
+    inputs: tuple[Relation, ...]
+
+
+Relation = Scan | Filter | Project | Union
+
+
+# Windows --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tumble:
+    size: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Hop:
+    size: int
+    slide: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    gap: int
+
+
+@dataclass(frozen=True)
+class Slide:
+    lookback: int
+    lookahead: int | None = None
+
+
+Window = Tumble | Hop | Session | Slide
+
+
+class EmitMode(Enum):
+    ON_WINDOW_CLOSE = "on window close"
+    FINAL = "final"
+    ON_WATERMARK = "on watermark"
+    ON_UPDATE = "on update"
+    EVERY = "every"
+    CHANGES = "changes"
+
+
+@dataclass(frozen=True)
+class Emit:
+    mode: EmitMode = EmitMode.ON_WINDOW_CLOSE
+    every: int | None = None
+    allowed_lateness: int = 0
+    late_to: str | None = None
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """`function` over Spark SQL `inputs`, its result named `name`; FILTER has become part of the inputs already."""
+
+    name: str  # "__a0", "__a1", ...
+    function: str  # lower case: count, sum, min, max, avg, ...
+    inputs: tuple[str, ...]  # empty for count(*)
+    distinct: bool = False
+    parameters: tuple[str, ...] = ()
+
+
+# Queries --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WindowAggregate:
+    """Rows of `input`, grouped by `keys` and `window`.
+
+    `outputs` and `having` name the columns __k0.. (keys, in order), __a0.. (aggregates), window_start, window_end,
+    window_id, emit_epoch and op. `time` is the SQL expression that overrides the sources' event time, or None.
+    `columns` are the columns of `input`, in order: the original event of a side-output payload.
+    """
+
+    input: Relation
+    columns: tuple[Column, ...]
+    window: Window
+    keys: tuple[Named, ...]
+    aggregates: tuple[AggregateCall, ...]
+    outputs: tuple[Named, ...]
+    having: str | None = None
+    time: str | None = None
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Rows of `input` as they come, or in event-time order when `ordered`; `outputs` name columns of `input`."""
+
+    input: Relation
+    columns: tuple[Column, ...]
+    outputs: tuple[Named, ...]
+    ordered: bool = False
+    time: str | None = None
+
+
+Query = WindowAggregate | Forward
+
+
+class LatePolicy(Enum):
+    WINDOW = "window"
+    STRICT = "strict"
+    REASSIGN = "reassign"
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    late_policy: LatePolicy = LatePolicy.WINDOW
+    max_lateness: int | None = None
+    max_groups: int | None = None
+    shards: int | None = None
+    event_time: bool = True  # False ('eventtime.enabled' = 'false'): the time at which a row is processed counts
+
+
+@dataclass(frozen=True)
+class Stream:
+    name: str
+    query: Query
+    emit: Emit = Emit()
+    options: StreamOptions = StreamOptions()
+
+
+@dataclass(frozen=True)
+class Sink:
+    name: str
+    stream: str  # a stream, or stream$late, or the name in LATE DATA TO
+    connector: str
+    options: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,72 @@
+"""The physical plan: the stages of one Spark streaming query, in the order in which rows pass them.
+
+    branch (scan, resolve event time, filter, project) ... one per source of a UNION ALL
+      -> watermark -> pack -> shard -> kernel -> unpack -> finish (having, outputs) -> route
+
+`planner.plan` makes it from a logical `Stream`; `spark.compile` turns it into DataFrames; `explain` prints it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eventide.plan.logical import Emit, Filter, Named, Project, Source, Stream, StreamOptions, Window
+
+
+@dataclass(frozen=True)
+class EventTimeWatermark:
+    """W = max(event time) - lag, per source; `time` is what gives the event time, for EXPLAIN."""
+
+    lag: int
+    time: str
+
+
+@dataclass(frozen=True)
+class ProcessTimeWatermark:
+    """The event time of a row is the time at which its batch began."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One source of the query, and the filters and projections between it and the operator, innermost first."""
+
+    source: Source
+    steps: tuple[Filter | Project, ...]  # their `input` fields are not to be read: the order is the tuple's
+    watermark: EventTimeWatermark | ProcessTimeWatermark
+
+
+@dataclass(frozen=True)
+class PackedAggregate:
+    """An aggregate over packed columns."""
+
+    name: str  # "__a0"
+    function: str
+    inputs: tuple[str, ...]  # names of packed columns
+    distinct: bool
+    parameters: tuple[str, ...] = ()
+    sql: str = ""  # the call as Spark would write it over the relation's columns: Spark tells its result type
+
+
+@dataclass(frozen=True)
+class Physical:
+    """One streaming query.
+
+    `packed` are the columns that travel to the operator, each a Spark SQL expression over the branches' output
+    columns; equal expressions travel once. `keys` and `originals` pair the user's names with packed columns.
+    `window` is None for a query that forwards rows; then `outputs` name the user's columns.
+    """
+
+    stream: Stream
+    plan_id: str  # hex, stable across machines and restarts; changes when the query means something else
+    branches: tuple[Branch, ...]
+    time: str | None  # SQL override of the event time, over the branches' output columns
+    packed: tuple[Named, ...]
+    keys: tuple[Named, ...]  # name: user's name, sql: packed column
+    originals: tuple[Named, ...]  # name: user's column, sql: packed column
+    aggregates: tuple[PackedAggregate, ...]
+    window: Window | None
+    ordered: bool
+    having: str | None
+    outputs: tuple[Named, ...]
+    emit: Emit
+    options: StreamOptions

@@ -1,0 +1,25 @@
+"""A projection that gives its input's columns, all of them, in order and under their names, does nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eventide.plan.logical import Filter, Project
+from eventide.plan.names import quoted
+from eventide.plan.physical import Branch, Physical
+
+
+def drop_identity_projects(plan: Physical) -> Physical:
+    return replace(plan, branches=tuple(_without(branch) for branch in plan.branches))
+
+
+def _without(branch: Branch) -> Branch:
+    names = [column.name for column in branch.source.columns]
+    kept: list[Filter | Project] = []
+    for step in branch.steps:
+        if isinstance(step, Project):
+            if [(column.name, column.sql) for column in step.columns] == [(name, quoted(name)) for name in names]:
+                continue
+            names = [column.name for column in step.columns]
+        kept.append(step)
+    return replace(branch, steps=tuple(kept))

@@ -1,0 +1,23 @@
+"""Filters that follow each other become one, so that Spark evaluates one condition and EXPLAIN shows one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eventide.plan.logical import Filter, Project
+from eventide.plan.physical import Physical
+
+
+def merge_filters(plan: Physical) -> Physical:
+    return replace(plan, branches=tuple(replace(branch, steps=_merged(branch.steps)) for branch in plan.branches))
+
+
+def _merged(steps: tuple[Filter | Project, ...]) -> tuple[Filter | Project, ...]:
+    merged: list[Filter | Project] = []
+    for step in steps:
+        last = merged[-1] if merged else None
+        if isinstance(step, Filter) and isinstance(last, Filter):
+            merged[-1] = replace(last, condition=f"({last.condition}) AND ({step.condition})")
+        else:
+            merged.append(step)
+    return tuple(merged)

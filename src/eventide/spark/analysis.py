@@ -1,0 +1,90 @@
+"""What Spark says of a plan before it runs: the types of every column, or why an expression is wrong.
+
+Analysed on empty frames with the right columns, so that a mistake is found when the stream is created.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+
+from eventide.errors import SqlError
+from eventide.plan.logical import Named
+from eventide.plan.physical import Physical
+
+NEED_ARRIVAL = frozenset({"first", "last", "first_value", "last_value", "any_value", "collect_list"})
+
+_WINDOW_COLUMNS = [
+    StructField("window_start", TimestampType()),
+    StructField("window_end", TimestampType()),
+    StructField("emit_epoch", LongType()),
+    StructField("op", IntegerType()),
+]
+
+
+@dataclass(frozen=True)
+class Analyzed:
+    """`packed` by packed name; `results` by aggregate name; `main` is what the kernel gives, with window_id appended."""
+
+    packed: dict[str, StructField]
+    results: dict[str, StructField]
+    main: StructType
+    outputs: StructType
+    needs_arrival: bool
+
+
+def analyze(spark: SparkSession, physical: Physical, schema: StructType) -> Analyzed:
+    relation = spark.createDataFrame([], schema)
+    packed = _typed(relation, physical.packed)
+    calls = tuple(Named(a.name, a.sql) for a in physical.aggregates)
+    results = _typed(relation, calls) if calls else {}
+    main = _main(physical, packed, results)
+    wide = spark.createDataFrame([], main)
+    if physical.having is not None:
+        _check(wide, physical.having)
+    outputs = StructType(list(_typed(wide, physical.outputs).values()))
+    functions = {a.function for a in physical.aggregates}
+    deduplicates = any(branch.source.dedup is not None for branch in physical.branches)
+    return Analyzed(packed, results, main, outputs, physical.ordered or deduplicates or bool(functions & NEED_ARRIVAL))
+
+
+def _main(physical: Physical, packed: dict[str, StructField], results: dict[str, StructField]) -> StructType:
+    if physical.window is None:
+        users = [StructField(named.name, packed[named.sql].dataType) for named in physical.originals]
+        return StructType(users)
+    keys = [StructField(f"__k{i}", packed[key.sql].dataType) for i, key in enumerate(physical.keys)]
+    return StructType([*_WINDOW_COLUMNS, *keys, *results.values(), StructField("window_id", StringType())])
+
+
+def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructField]:
+    """The fields that `columns` give over `frame`; the one that fails is named in the error."""
+    try:
+        schema = frame.select(*[F.expr(c.sql).alias(c.name) for c in columns]).schema
+    except (AnalysisException, ParseException):
+        for column in columns:
+            _check_one(frame, column)
+        raise
+    return {field.name: field for field in schema.fields}
+
+
+def _check_one(frame: DataFrame, column: Named) -> None:
+    try:
+        _ = frame.select(F.expr(column.sql).alias(column.name)).schema
+    except (AnalysisException, ParseException) as error:
+        raise SqlError(f"{column.sql}: {_first_sentence(error)}") from None
+
+
+def _check(frame: DataFrame, condition: str) -> None:
+    try:
+        _ = frame.where(F.expr(condition)).schema
+    except (AnalysisException, ParseException) as error:
+        raise SqlError(f"{condition}: {_first_sentence(error)}") from None
+
+
+def _first_sentence(error: Exception) -> str:
+    """Spark's message without its error class, its plan and its query context."""
+    text = str(error).split("\n")[0]
+    return text.split("] ", 1)[1].split(" SQLSTATE")[0] if text.startswith("[") and "] " in text else text

@@ -1,0 +1,36 @@
+"""Spark's watermark and timers, shifted so that year 1 is Spark's zero.
+
+Spark's watermark starts at 0 and never goes below, which it cannot tell from 1970. Event times are shifted by the
+years 1 to 1970 before Spark sees them: 0 then really means "none yet", and times before 1970 are times like others.
+Spark's own pages show watermarks shifted by 1,969 years; everything that Eventide shows is shifted back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+SHIFT_MS = 62_135_596_800_000  # from 0001-01-01 to 1970-01-01
+SHIFT_US = SHIFT_MS * 1000
+EARLIEST_US = -SHIFT_US + 1000  # one millisecond later, so that no watermark is Spark's zero
+LATEST_US = 253_402_300_799_999_999  # the end of year 9999
+
+
+def to_spark_ms(micros: int) -> int:
+    """A timer for an event time: the next whole millisecond, shifted."""
+    return -(-micros // 1000) + SHIFT_MS
+
+
+def from_spark_ms(millis: int) -> int | None:
+    """Event time in microseconds of Spark's watermark; None while there is none."""
+    return None if millis <= 0 else (millis - SHIFT_MS) * 1000
+
+
+def from_progress(progress: Mapping[str, Any]) -> int | None:
+    """Event time in microseconds of the watermark in one of Spark's progress reports; None while there is none."""
+    text = (progress.get("eventTime") or {}).get("watermark")
+    if not text:
+        return None
+    since = dt.datetime.fromisoformat(text.replace("Z", "+00:00")) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return from_spark_ms(since // dt.timedelta(milliseconds=1))

@@ -1,0 +1,115 @@
+"""All streams of one database on one Spark session."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from eventide.errors import CheckpointError
+from eventide.plan import logical
+from eventide.plan.difference import canonical, difference
+from eventide.plan.physical import Physical
+from eventide.plan.planner import plan
+from eventide.spark import session as sessions
+from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.router import Router
+from eventide.spark.running import RunningStream
+from eventide.spark.sinks.registry import open_sink
+from eventide.spark.sources.common import SourceContext
+from eventide.storage.atomic import read_json, write_json
+from eventide.storage.inbox import Inbox
+from eventide.storage.layout import Layout
+from eventide.storage.results import Results
+from eventide.storage.spool import Spool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Engine:
+    def __init__(self, layout: Layout, spark: SparkSession | None, master: str | None, conf: Mapping[str, str], shards: int | None) -> None:
+        self._layout = layout
+        self._owns_spark = spark is None
+        self.spark = sessions.acquire(master, conf) if spark is None else spark
+        self._default_shards = shards or sessions.default_shards(self.spark)
+        self._streams: dict[str, RunningStream] = {}
+
+    def open(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> RunningStream:
+        """The stream, compiled and ready, from its checkpoint if it has one. Raises what is wrong with it."""
+        if stream.name in self._streams:
+            return self._streams[stream.name]
+        physical = plan(stream)
+        settings = self._settings(stream, physical)
+        inbox = Inbox(self._layout.inbox(stream.name))
+        compiled = self._compile(physical, settings["shards"])
+        router = Router(stream.name, Results(self._layout.results(stream.name)), compiled.outputs, compiled.originals)
+        spools = {branch.source.name: Spool(self._layout.source(branch.source.name)) for branch in physical.branches}
+        running = RunningStream(stream.name, self._layout.stream(stream.name), compiled, router, inbox, spools)
+        self._streams[stream.name] = running
+        for sink in sinks:
+            self.attach(stream, sink)
+        return running
+
+    def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
+        """Let `sink` take what `stream` gives from its next batch on."""
+        running = self._streams[stream.name]
+        writer = open_sink(sink, read_json(self._layout.plan(stream.name))["identity"])
+        if writer is not None:
+            is_late = sink.stream != stream.name
+            (running.router.late_sinks if is_late else running.router.sinks).append(writer)
+
+    def analyze(self, stream: logical.Stream) -> None:
+        """Raise whatever Spark finds wrong with a stream, without keeping anything."""
+        self._compile(plan(stream), self._default_shards)
+
+    def forget(self, name: str) -> None:
+        running = self._streams.pop(name, None)
+        if running is not None:
+            running.stop()
+
+    def reset(self) -> None:
+        """Stop and forget all streams; the next `open` starts from their checkpoints."""
+        for name in list(self._streams):
+            self.forget(name)
+
+    def select(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """An ad-hoc query over tables, evaluated by Spark."""
+        session = sessions.streaming_session(self.spark, self._default_shards)
+        for name, table in tables.items():
+            session.createDataFrame(table).createOrReplaceTempView(f"`{name}`")
+        return session.sql(sql).toArrow()
+
+    def close(self) -> None:
+        self.reset()
+        if self._owns_spark:
+            self._owns_spark = False
+            sessions.release()
+
+    def _compile(self, physical: Physical, shards: int) -> Compiled:
+        name = physical.stream.name
+        session = sessions.streaming_session(self.spark, shards)
+        self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
+        return compile_stream(physical, SourceContext(session, self._layout.inbox(name), self._layout.root / "sources"), shards)
+
+    def _settings(self, stream: logical.Stream, physical: Physical) -> dict[str, Any]:
+        """What was fixed when the stream first ran: its meaning, its shards, its identity."""
+        path = self._layout.plan(stream.name)
+        kept: dict[str, Any] | None = read_json(path)
+        text = canonical(stream)
+        if kept is None:
+            shards = stream.options.shards or self._default_shards
+            kept = {"plan_id": physical.plan_id, "plan": text, "shards": shards, "identity": uuid.uuid4().hex[:12]}
+            write_json(path, kept)
+        elif kept["plan_id"] != physical.plan_id:
+            raise another_plan(stream.name, kept["plan"], text)
+        return kept
+
+
+def another_plan(stream: str, old: str, new: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint of stream {stream} belongs to another query:\n{difference(old, new)}",
+        help=f"use another checkpoint folder, or CREATE OR REPLACE STREAM {stream} to start it anew without its state",
+    )

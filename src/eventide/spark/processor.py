@@ -1,0 +1,130 @@
+"""The stateful operator: a kernel per shard, run by Spark's transformWithState.
+
+Spark calls it with a shard's packed rows, or when the shard's timer has expired. A shard has one timer, at the time for
+which the kernel last asked. What comes out are tagged blobs: main rows, side rows, and one account per call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from eventide.kernels.contract import SIDE_SCHEMA, Clock, KernelSpec, Output
+from eventide.spark.clock import from_spark_ms, to_spark_ms
+from eventide.spark.pack import from_blob, to_blob
+from eventide.spark.store import SparkStore
+from eventide.storage.inbox import STREAM_KINDS
+
+VIA = "__via"  # how the event time was found: 0 declared, 1 source metadata, 2 processing time
+
+# A kernel's side rows plus what only the runner knows.
+SIDE_OUTPUT_SCHEMA = pa.schema(
+    [
+        *SIDE_SCHEMA,
+        pa.field("processing_time", pa.timestamp("us", tz="UTC")),
+        pa.field("watermark", pa.timestamp("us", tz="UTC")),
+        pa.field("plan_id", pa.string()),
+        pa.field("shard", pa.int32()),
+    ]
+)
+
+
+class ShardProcessor(StatefulProcessor):
+    def __init__(self, spec: KernelSpec, plan_id: str, numbers: tuple[int, ...]) -> None:
+        self._spec = spec
+        self._plan_id = plan_id
+        self._shard_of = {number: shard for shard, number in enumerate(numbers)}
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._store = SparkStore(handle)
+        self._kernel = self._spec.build()
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        clock = _clock(timerValues)
+        tables, controls = [], set()
+        for row in rows:
+            if row.blob is not None:
+                tables.append(from_blob(row.blob))
+            elif row.control in STREAM_KINDS:
+                controls.add(row.control)
+        if not tables and not controls:
+            return
+        self._store.begin()
+        output, received, via = Output(), 0, Counter[str]()
+        if tables:
+            table = pa.concat_tables(tables)
+            received, via = table.num_rows, _fallbacks(table)
+            output = self._kernel.on_rows(table.drop_columns([VIA]), clock, self._store)
+        if "wake" in controls:
+            output = output.merge(self._kernel.on_time(clock, self._store))
+        if "tick" in controls:
+            output = output.merge(self._kernel.on_tick(clock, self._store))
+        if "flush" in controls:
+            output = output.merge(self._kernel.on_flush(clock, self._store))
+        output.events.update(via)
+        yield from self._finish(key, clock, received, output)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        clock = _clock(timerValues)
+        self._store.begin()
+        self._store.set_timer(None)  # Spark forgets a timer that has expired
+        yield from self._finish(key, clock, 0, self._kernel.on_time(clock, self._store))
+
+    def close(self) -> None:
+        pass
+
+    def _finish(self, key: Any, clock: Clock, received: int, output: Output) -> Iterator[Row]:
+        self._move_timer(output.wake_at)
+        self._store.end()
+        shard = self._shard_of[key[0]]
+        for table in output.main:
+            if table.num_rows:
+                yield Row(tag="main", blob=to_blob(table))
+        for table in output.side:
+            if table.num_rows:
+                yield Row(tag="side", blob=to_blob(self._complete(table, clock, shard)))
+        account = {
+            "shard": shard,
+            "rows_in": received,
+            "counts": output.counts,
+            "events": output.events,
+            "gauges": output.gauges,
+            "watermark": clock.watermark,
+        }
+        yield Row(tag="account", blob=json.dumps(account).encode())
+
+    def _move_timer(self, wake_at: int | None) -> None:
+        wanted = None if wake_at is None else to_spark_ms(wake_at)
+        if wanted == self._store.timer:
+            return
+        if self._store.timer is not None:
+            self._handle.deleteTimer(self._store.timer)
+        if wanted is not None:
+            self._handle.registerTimer(wanted)
+        self._store.set_timer(wanted)
+
+    def _complete(self, table: pa.Table, clock: Clock, shard: int) -> pa.Table:
+        own = [clock.now, clock.watermark, self._plan_id, shard]
+        for field, value in zip(list(SIDE_OUTPUT_SCHEMA)[len(SIDE_SCHEMA) :], own, strict=True):
+            table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
+        return table
+
+
+def _clock(timer_values: Any) -> Clock:
+    return Clock(from_spark_ms(timer_values.getCurrentWatermarkInMs()), timer_values.getCurrentProcessingTimeInMs() * 1000)
+
+
+def _fallbacks(table: pa.Table) -> Counter[str]:
+    names = {1: "event_time_from_metadata", 2: "event_time_from_processing_time"}
+    counts: Counter[str] = Counter()
+    for pair in table[VIA].value_counts().to_pylist():
+        if pair["values"] in names:
+            counts[names[pair["values"]]] = pair["counts"]
+    return counts

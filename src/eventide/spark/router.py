@@ -1,0 +1,110 @@
+"""The end of a batch: account, side output, sinks, results. One Spark job per batch, whatever the number of sinks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from eventide.errors import EngineError
+from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.spark.pack import ACCOUNT, SIDE, TAG
+from eventide.spark.sinks.contract import Sink
+from eventide.storage.payloads import PAYLOAD_SCHEMA, original_rows, to_payloads
+from eventide.storage.results import Account, Results, add_counts
+
+ROWS_IN = "rows_in"
+
+
+@dataclass
+class Router:
+    """Called by Spark with each batch; idempotent by the batch's number.
+
+    The account is written last. So a batch whose account is there has reached every sink, and one that is repeated
+    after a crash reaches the sinks again under the same number.
+    """
+
+    stream: str
+    results: Results
+    outputs: pa.Schema
+    originals: pa.Schema
+    sinks: list[Sink] = field(default_factory=list)
+    late_sinks: list[Sink] = field(default_factory=list)
+    failure: BaseException | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        try:
+            if not self.results.has(batch):
+                self._route(frame.toArrow(), batch)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _route(self, table: pa.Table, batch: int) -> None:
+        if table.num_rows == 0:
+            return
+        main = self._main(table)
+        side = self._side(table)
+        account = self._account(batch, _tagged(table, "account")[ACCOUNT].to_pylist())
+        for sink in self.sinks:
+            sink.write(batch, main)
+        if self.late_sinks:
+            late = original_rows(side.filter(pc.equal(side["kind"], "late")), self.originals)
+            for sink in self.late_sinks:
+                sink.write(batch, late)
+        self.results.write(main, side, account)
+
+    def _main(self, table: pa.Table) -> pa.Table:
+        return _tagged(table, "main").select(self.outputs.names).cast(self.outputs)
+
+    def _side(self, table: pa.Table) -> pa.Table:
+        side = _tagged(table, "side")
+        if side.num_rows == 0:
+            return PAYLOAD_SCHEMA.empty_table()
+        struct = side[SIDE].combine_chunks()
+        fields = {struct.type.field(i).name: column for i, column in enumerate(struct.flatten())}
+        return to_payloads(pa.table(fields))
+
+    def _account(self, batch: int, accounts: list[str]) -> Account:
+        counts: Counter[str] = Counter()
+        events: Counter[str] = Counter()
+        by_shard: dict[int, dict[str, int]] = {}
+        watermark: int | None = None
+        for text in accounts:
+            one: Mapping[str, Any] = json.loads(text)
+            self._balance(batch, one)
+            counts.update({ROWS_IN: one["rows_in"], **one["counts"]})
+            events.update(one["events"])
+            by_shard.setdefault(one["shard"], {}).update(one["gauges"])
+            watermark = one["watermark"]
+        before = self.results.latest()
+        totals = add_counts(before.totals if before else {}, counts, events)
+        gauges = self._gauges(by_shard, before.gauges if before else {})
+        return Account(batch, dict(counts), totals, dict(events), gauges, watermark)
+
+    def _balance(self, batch: int, one: Mapping[str, Any]) -> None:
+        accounted = sum(one["counts"].get(kind, 0) for kind in (USED, *SIDE_KINDS))
+        if accounted != one["rows_in"]:
+            raise EngineError(
+                f"stream {self.stream}, batch {batch}, shard {one['shard']}: {one['rows_in']} rows came in and {accounted} are accounted "
+                f"for ({one['counts']}); the batch is refused",
+                help="this is a bug in Eventide; the checkpoint is unharmed",
+            )
+
+    @staticmethod
+    def _gauges(by_shard: dict[int, dict[str, int]], before: dict[str, int]) -> dict[str, int]:
+        """Gauges are kept per shard, as `name#shard`: a shard that was silent keeps its last value."""
+        gauges = dict(before)
+        for shard, values in by_shard.items():
+            gauges.update({f"{name}#{shard}": value for name, value in values.items()})
+        return gauges
+
+
+def _tagged(table: pa.Table, tag: str) -> pa.Table:
+    return table.filter(pc.equal(table[TAG], tag))

@@ -1,0 +1,138 @@
+"""One stream as a running Spark query: start, take in what is there, stop, and say why it failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from eventide import errors
+from eventide.errors import EventideError, StreamFailedError
+from eventide.spark.clock import from_progress
+from eventide.spark.compile import Compiled
+from eventide.spark.router import Router
+from eventide.storage.atomic import read_json, write_json
+from eventide.storage.inbox import Entry, Inbox
+from eventide.storage.spool import Spool
+
+
+class RunningStream:
+    """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks."""
+
+    def __init__(self, name: str, folder: Path, compiled: Compiled, router: Router, inbox: Inbox, spools: dict[str, Spool]) -> None:
+        self.name = name
+        self.compiled = compiled
+        self.router = router
+        self.inbox = inbox
+        self._spools = spools
+        self._folder = folder
+        self._query: StreamingQuery | None = None
+        self._watermark: int | None = read_json(self._watermark_path)
+
+    @property
+    def is_active(self) -> bool:
+        return self._query is not None and self._query.isActive
+
+    def start(self) -> None:
+        if self._query is not None:
+            self._raise_if_failed()
+            return
+        self.router.failure = None
+        if self._has_run:
+            self.inbox.publish([Entry("wake")])
+        writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
+        try:
+            self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
+        except Exception as error:
+            raise self._failure(error) from None
+
+    def publish(self) -> None:
+        """Let the query see everything that was written to its sources."""
+        self.inbox.publish_spools(self._spools)
+
+    def process(self) -> None:
+        """Take in all that is there, and run the batches that close windows because of it."""
+        self.start()
+        self.publish()
+        self._wait()
+        self.inbox.forget_old()
+
+    def flush(self) -> None:
+        """Give out everything that is open, as a graceful stop does."""
+        self.process()
+        self.inbox.publish([Entry("flush")])
+        self._wait()
+
+    def stop(self) -> None:
+        query, self._query = self._query, None
+        if query is None:
+            return
+        self._note_watermark(query)
+        query.stop()
+
+    def watermark(self) -> int | None:
+        """Microseconds; None before the first row."""
+        if self._query is not None:
+            self._note_watermark(self._query)
+        return self._watermark
+
+    def progress(self) -> Mapping[str, Any]:
+        """Spark's newest progress report, empty before the first."""
+        return {} if self._query is None else (self._query.lastProgress or {})
+
+    def failed(self) -> EventideError | None:
+        """Why the query has stopped by itself, if it has."""
+        error = None if self._query is None else self._query.exception()
+        return None if error is None else self._failure(error)
+
+    def _wait(self) -> None:
+        if self._query is None:
+            return
+        try:
+            self._query.processAllAvailable()
+        except StreamingQueryException as error:
+            raise self._failure(error) from None
+        self._note_watermark(self._query)
+
+    def _raise_if_failed(self) -> None:
+        failure = self.failed()
+        if failure is not None:
+            raise failure from None
+
+    def _failure(self, error: Exception) -> EventideError:
+        if isinstance(self.router.failure, EventideError):
+            return self.router.failure
+        return failure_of(self.name, str(error))
+
+    @property
+    def _has_run(self) -> bool:
+        return any((self._folder / "spark" / "commits").glob("[0-9]*"))
+
+    @property
+    def _watermark_path(self) -> Path:
+        return self._folder / "watermark.json"
+
+    def _note_watermark(self, query: StreamingQuery) -> None:
+        """Keep what Spark reported last: a database that is opened again knows it before its first batch."""
+        told = from_progress(query.lastProgress or {})
+        if told is not None and told != self._watermark:
+            self._watermark = told
+            write_json(self._watermark_path, told)
+
+
+def failure_of(stream: str, text: str) -> EventideError:
+    """The cause inside Spark's long report, in one line, as an error of the right kind."""
+    own = re.findall(r"eventide\.errors\.(\w+): (.+?)(?=\n\s*(?:help:|at |SQLSTATE|$))(?:\n\s*help: (.+))?", text)
+    if own:
+        kind, message, help = own[-1]
+        return getattr(errors, kind, StreamFailedError)(f"stream {stream}: {message}", help=help or None)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if re.match(r"(?:[\w.]+(?:Error|Exception)): \S", line)]
+    cause = causes[-1] if causes else (lines[0] if lines else "unknown cause")
+    return StreamFailedError(
+        f"stream {stream} stopped: {cause}", help="nothing is lost: mend the cause and run it again from the same checkpoint"
+    )

@@ -1,0 +1,181 @@
+"""One quiet Spark session per process, shared by all databases in it.
+
+A local Spark started here writes its noise to a log file instead of the terminal: the JVM inherits the log file as its
+standard error, and so do the Python workers that it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eventide.errors import EnvironmentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+
+# Settings of a Spark that is started here; a user's own `conf` wins over them.
+STARTED = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.log.level": "WARN",
+}
+
+# Settings of every session that runs streams, set on a session of its own so that a user's session keeps its own.
+STREAMING = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "false",  # a bad value becomes NULL, not the end of the stream
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+
+# On a local disk Hadoop forks a `chmod` for every bookkeeping file; this file manager writes them without it.
+LOCAL_STREAMING = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+
+_guard = threading.Lock()
+_shared: SparkSession | None = None
+_users = 0
+_scratch: Path | None = None
+
+
+def acquire(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """The process's Spark session, started if there is none; give it back with `release`."""
+    global _shared, _users, _scratch
+    with _guard:
+        if _shared is None:
+            check_java()
+            _scratch = Path(tempfile.mkdtemp(prefix="eventide-spark-"))
+            _shared = _start(master or "local[*]", conf, _scratch)
+        _users += 1
+        return _shared
+
+
+def release() -> None:
+    """Give a session from `acquire` back; the last one stops Spark and removes its files."""
+    global _shared, _users, _scratch
+    with _guard:
+        _users -= 1
+        if _users > 0 or _shared is None:
+            return
+        _stop(_shared)
+        _shared = None
+        if _scratch is not None:
+            shutil.rmtree(_scratch, ignore_errors=True)
+            _scratch = None
+
+
+def streaming_session(spark: SparkSession, shards: int) -> SparkSession:
+    """A session on the same Spark with the settings that streams need; the given one is left as it is."""
+    session = spark.newSession()
+    settings = {**STREAMING, **(LOCAL_STREAMING if is_local(spark) else {})}
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(shards))
+    return session
+
+
+def is_local(spark: SparkSession) -> bool:
+    return (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
+def default_shards(spark: SparkSession) -> int:
+    """As many as there are cores locally: a Spark state partition costs a commit in every batch. 64 on a cluster."""
+    master = spark.conf.get("spark.master", "") or ""
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
+    if not found:
+        return 64
+    cores = found.group(1)
+    if cores is None:
+        return 1
+    return (os.cpu_count() or 2) if cores == "*" else int(cores)
+
+
+def check_java() -> None:
+    """Raise a clear error unless a Java that Spark can use is there."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    help = "install Java 17 or newer, for example: sudo apt-get install -y openjdk-17-jre-headless; or set JAVA_HOME"
+    if java is None or not Path(java).exists():
+        raise EnvironmentError("Spark needs Java, and none was found", help=help)
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', told)
+    if found is None or int(found.group(1)) < OLDEST_JAVA:
+        first = told.splitlines()[0] if told else "unknown"
+        raise EnvironmentError(f"Spark needs Java {OLDEST_JAVA} or newer, found {first}", help=help)
+
+
+def _start(master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    settings = {
+        **STARTED,
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}",
+        **conf,
+    }
+    builder = SparkSession.builder.appName("eventide").master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _noise_to(scratch / "spark.log"):
+        return builder.getOrCreate()
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop Spark and its JVM: a process that has used Eventide ends with no child left."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    spark.stop()
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if process is not None:
+        process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)
+
+
+@contextlib.contextmanager
+def _noise_to(log: Path) -> Iterator[None]:
+    """Let processes started inside the block write standard error to `log`."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(descriptor, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(descriptor)

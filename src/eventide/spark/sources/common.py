@@ -1,0 +1,51 @@
+"""What every source hands to the compiler, whatever its connector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql.types import DataType, StructField, StructType
+
+from eventide.errors import OptionError
+from eventide.plan.logical import Source
+from eventide.spark.pack import AT, KIND
+
+# Hidden columns that travel beside the user's. RECEIVED is what the source itself knows of a row's time.
+RECEIVED, CORRUPT, ARRIVAL = "__received", "__corrupt", "__seq"
+HIDDEN = (KIND, AT, ARRIVAL, RECEIVED, CORRUPT)
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """Where a stream's inbox and its sources' spools lie."""
+
+    spark: SparkSession
+    inbox: Path
+    spools: Path
+
+    def spool(self, source: str) -> Path:
+        return self.spools / source
+
+
+def user_schema(source: Source) -> StructType:
+    """The declared columns as Spark types."""
+    fields = []
+    for column in source.columns:
+        try:
+            fields.append(StructField(column.name, DataType.fromDDL(column.type)))
+        except Exception as error:
+            raise OptionError(f"source {source.name}: Spark does not know the type {column.type} of column {column.name}") from error
+    return StructType(fields)
+
+
+def hidden(kind: Column, at: Column, seq: Column, received: Column, corrupt: Column) -> list[Column]:
+    values = (kind, at.cast("bigint"), seq.cast("bigint"), received.cast("bigint"), corrupt.cast("string"))
+    return [value.alias(name) for value, name in zip(values, HIDDEN, strict=True)]
+
+
+def data_only(frame: DataFrame, schema: StructType, received: Column, corrupt: Column) -> DataFrame:
+    """Rows of a Spark source, in the form that control entries can join."""
+    own = [F.col(f"`{field.name}`") for field in schema.fields]
+    return frame.select(*own, *hidden(F.lit("rows"), F.lit(None), F.monotonically_increasing_id(), received, corrupt))

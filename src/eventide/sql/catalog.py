@@ -1,0 +1,211 @@
+"""The catalog: every source, stream and sink by name, and the rules of CREATE and DROP. Free of Spark and of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from eventide.errors import CatalogError, suggest
+from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.validate import sources_of, validate
+from eventide.sql.lower import lower
+from eventide.sql.parser import parse_statements
+from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, Statement, name_of
+
+LATE_SUFFIX = "$late"
+
+Definition = Source | Stream | Sink
+
+
+class Catalog:
+    """Names are found without regard to case and kept as written. A failing call changes nothing."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, Source] = {}
+        self.streams: dict[str, Stream] = {}
+        self.sinks: dict[str, Sink] = {}
+        self._texts: dict[str, str] = {}  # of all three kinds, in the order of creation
+
+    def apply(self, statement: Statement) -> bool:
+        """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
+        if isinstance(statement, CreateSource | CreateStream | CreateSink):
+            return self._create(statement)
+        if isinstance(statement, Drop):
+            return self._drop(statement)
+        return False
+
+    def lower(self, statement: CreateStream) -> Stream:
+        """The stream that a CREATE STREAM would make, without making it. Raises what is wrong with it."""
+        lowered = lower(statement, self)
+        validate(lowered.stream, lowered.places)
+        return lowered.stream
+
+    @property
+    def late_names(self) -> dict[str, str]:
+        """Every name under which late rows can be read, with the stream whose rows they are."""
+        names = {f"{name}{LATE_SUFFIX}": name for name in self.streams}
+        names.update({stream.emit.late_to: stream.name for stream in self.streams.values() if stream.emit.late_to is not None})
+        return names
+
+    def resolve_readable(self, name: str) -> tuple[str, bool]:
+        """The stream that `name` reads, and whether its late rows are meant."""
+        stream = _find(self.streams, name)
+        if stream is not None:
+            return stream, False
+        late = _find(self.late_names, name)
+        if late is not None:
+            return self.late_names[late], True
+        source = _find(self.sources, name)
+        if source is not None:
+            raise CatalogError(f"{source} is a source, and only streams can be read", help=f"CREATE STREAM x AS SELECT ... FROM {source}")
+        raise CatalogError(f"there is no stream {name}", help=suggest(name, [*self.streams, *self.late_names]))
+
+    def source(self, name: str) -> Source:
+        return self.sources[self._known("source", self.sources, name)]
+
+    def stream(self, name: str) -> Stream:
+        return self.streams[self._known("stream", self.streams, name)]
+
+    def sink(self, name: str) -> Sink:
+        return self.sinks[self._known("sink", self.sinks, name)]
+
+    def definition(self, name: str) -> Definition:
+        """Whatever has this name."""
+        everything: dict[str, Definition] = {**self.sources, **self.streams, **self.sinks}
+        found = _find(everything, name)
+        if found is None:
+            raise CatalogError(f"there is no source, stream or sink {name}", help=suggest(name, everything))
+        return everything[found]
+
+    def texts(self) -> list[str]:
+        """The statements that make this catalog again, in order."""
+        return list(self._texts.values())
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str]) -> Catalog:
+        catalog = cls()
+        for text in texts:
+            for statement in parse_statements(text):
+                catalog.apply(statement)
+        return catalog
+
+    def copy(self) -> Catalog:
+        other = Catalog()
+        other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
+        other._texts = dict(self._texts)
+        return other
+
+    def without(self, name: str) -> Catalog:
+        """A copy that lacks one name, whatever depends on it."""
+        other = self.copy()
+        other._remove(name)
+        return other
+
+    def _create(self, statement: CreateSource | CreateStream | CreateSink) -> bool:
+        kind, name = _kind(statement), name_of(statement)
+        existing = _find(self._objects(kind), name)
+        if existing is not None and statement.if_not_exists:
+            return False
+        if existing is not None and not statement.or_replace:
+            raise CatalogError(f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name")
+        rest = self.without(existing) if existing is not None else self.copy()
+        if existing is not None and kind == "source":
+            self._refuse_if_read(existing)
+        rest._add(statement)
+        if isinstance(statement, CreateStream):
+            rest._check_sinks(statement.name)
+        self.sources, self.streams, self.sinks, self._texts = rest.sources, rest.streams, rest.sinks, rest._texts
+        return True
+
+    def _add(self, statement: CreateSource | CreateStream | CreateSink) -> None:
+        name = name_of(statement)
+        self._check_free(name)
+        match statement:
+            case CreateSource():
+                self.sources[name] = statement.source
+            case CreateStream():
+                stream = self.lower(statement)
+                if stream.emit.late_to is not None:
+                    self._check_free(stream.emit.late_to, but=name)
+                self.streams[name] = stream
+            case CreateSink():
+                self.sinks[name] = replace(statement.sink, stream=self._readable_name(statement.sink.stream))
+        self._texts[name] = statement.text
+
+    def _readable_name(self, name: str) -> str:
+        """The spelling of a readable name as the catalog has it."""
+        self.resolve_readable(name)
+        return _find(self.streams, name) or _find(self.late_names, name) or name
+
+    def _check_free(self, name: str, but: str | None = None) -> None:
+        """A name means one thing over sources, streams, sinks and late streams."""
+        if but is not None and name.lower() == but.lower():
+            raise CatalogError(f"LATE DATA TO {name} has the name of the stream itself", help="choose another name")
+        for kind in ("source", "stream", "sink"):
+            taken = _find(self._objects(kind), name)
+            if taken is not None:
+                raise CatalogError(f"the name {name} is taken by the {kind} {taken}", help="choose another name")
+        late = _find(self.late_names, name)
+        if late is not None:
+            raise CatalogError(f"the name {name} is taken by the late rows of {self.late_names[late]}", help="choose another name")
+
+    def _check_sinks(self, stream: str) -> None:
+        """After a stream was replaced, every sink must still have something to read."""
+        for sink in self.sinks.values():
+            if _find(self.streams, sink.stream) is None and _find(self.late_names, sink.stream) is None:
+                raise CatalogError(
+                    f"the sink {sink.name} reads {sink.stream}, which the new {stream} no longer has", help=f"DROP SINK {sink.name} first"
+                )
+
+    def _drop(self, statement: Drop) -> bool:
+        existing = _find(self._objects(statement.kind), statement.name)
+        if existing is None:
+            if statement.if_exists:
+                return False
+            self._known(statement.kind, self._objects(statement.kind), statement.name)
+            return False
+        if statement.kind == "source":
+            self._refuse_if_read(existing)
+        if statement.kind == "stream":
+            for sink in self.sinks.values():
+                if self.resolve_readable(sink.stream)[0] == existing:
+                    raise CatalogError(f"the sink {sink.name} reads the stream {existing}", help=f"DROP SINK {sink.name} first")
+        self._remove(existing)
+        return True
+
+    def _refuse_if_read(self, source: str) -> None:
+        for stream in self.readers(source):
+            raise CatalogError(f"the stream {stream} reads the source {source}", help=f"DROP STREAM {stream} first")
+
+    def readers(self, source: str) -> Iterator[str]:
+        """The streams that read a source."""
+        for stream in self.streams.values():
+            if any(read.name == source for read in sources_of(stream.query.input)):
+                yield stream.name
+
+    def _remove(self, name: str) -> None:
+        for objects in (self.sources, self.streams, self.sinks, self._texts):
+            found = _find(objects, name)
+            if found is not None:
+                objects.pop(found)
+
+    def _objects(self, kind: str) -> dict[str, Source] | dict[str, Stream] | dict[str, Sink]:
+        if kind == "source":
+            return self.sources
+        return self.streams if kind == "stream" else self.sinks
+
+    def _known(self, kind: str, objects: Iterable[str], name: str) -> str:
+        found = _find(objects, name)
+        if found is None:
+            raise CatalogError(f"there is no {kind} {name}", help=suggest(name, objects))
+        return found
+
+
+def _find(names: Iterable[str], name: str) -> str | None:
+    return next((known for known in names if known.lower() == name.lower()), None)
+
+
+def _kind(statement: CreateSource | CreateStream | CreateSink) -> str:
+    if isinstance(statement, CreateSource):
+        return "source"
+    return "stream" if isinstance(statement, CreateStream) else "sink"

@@ -1,0 +1,435 @@
+"""GROUP BY with a window: keys, aggregates, pseudo columns and what is selected of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from eventide.errors import SqlError
+from eventide.plan.logical import AggregateCall, EmitMode, Named, Window, WindowAggregate
+from eventide.plan.names import quoted
+from eventide.sql.aggregates import find_aggregates, refuse_aggregates, to_plan
+from eventide.sql.dialect import parse_scalar, tokenize
+from eventide.sql.naming import output_name
+from eventide.sql.nodes import SelectItem, SelectNode, WindowTable
+from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED, cast_type, not_a_time
+from eventide.sql.scope import (
+    Reference,
+    Scope,
+    TimeOf,
+    check_scalar,
+    columns_of,
+    duplicate,
+    references,
+    refuse_quoted_columns,
+    resolve,
+    rewrite,
+    single_reference,
+    unknown_column,
+)
+from eventide.sql.tokens import Call, Edit, Span, calls
+from eventide.sql.types import TIME_TYPES
+from eventide.sql.windows import (
+    BOUND_FUNCTIONS,
+    UNSUPPORTED_BOUNDS,
+    WINDOW_FUNCTIONS,
+    WindowCall,
+    window_of_call,
+    window_of_clause,
+    window_of_table,
+)
+
+STRUCT = "named_struct('start', window_start, 'end', window_end)"
+
+
+@dataclass(frozen=True, eq=False)
+class _Key:
+    """A group key: its SQL over the input, and the span from which the user knows it."""
+
+    sql: str
+    span: Span
+    name: str
+    column: str | None  # the input column that it is, if it is one
+
+
+@dataclass
+class _Grouping:
+    keys: list[_Key] = field(default_factory=list)
+    window: WindowCall | None = None
+
+
+def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode) -> tuple[WindowAggregate, Span]:
+    """The query as a window aggregation, and the place of its window."""
+    grouping = _read_grouping(select, scope)
+    call = grouping.window
+    if call is None:
+        raise _no_window(select)
+    time = _time_of(call, scope)
+    lowering = _Lowering(select, scope, grouping.keys, call.window, time, mode)
+    outputs = lowering.outputs()
+    having = lowering.having(outputs)
+    query = WindowAggregate(
+        scope.relation,
+        scope.logical_columns(),
+        call.window,
+        tuple(Named(key.name, key.sql) for key in grouping.keys),
+        tuple(lowering.aggregates),
+        tuple(outputs),
+        having,
+        time,
+    )
+    return query, call.span
+
+
+def is_grouped(select: SelectNode) -> bool:
+    """Whether a query aggregates: by clause, by window, or by an aggregate function in it."""
+    if select.group_by or select.having is not None or select.window is not None or isinstance(select.source, WindowTable):
+        return True
+    return any(not item.star and find_aggregates(item.expression) for item in select.items)
+
+
+def _no_window(select: SelectNode) -> SqlError:
+    place = select.group_span
+    if place is None:
+        found = [found for item in select.items if not item.star for found in find_aggregates(item.expression)]
+        place = found[0].span if found else select.having or select.span
+    return place.error(f"there is no window, and {UNBOUNDED}", ADD_WINDOW)
+
+
+def _read_grouping(select: SelectNode, scope: Scope) -> _Grouping:
+    """Keys and the one window of GROUP BY, of a window table in FROM, or of a WINDOW clause."""
+    grouping = _Grouping()
+    if isinstance(select.source, WindowTable):
+        grouping.window = window_of_table(select.source)
+    if select.window is not None:
+        _set_window(grouping, window_of_clause(select.window))
+    bounds: set[str] = set()
+    for item in select.group_by:
+        _read_group_item(item, select, scope, grouping, bounds)
+    if isinstance(select.source, WindowTable):
+        _check_window_table(select, select.source, scope, grouping, bounds)
+    elif bounds:
+        place = select.group_span or select.span
+        raise place.error("window_start and window_end are group keys only behind a window table in FROM", ADD_WINDOW)
+    return grouping
+
+
+def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Grouping, bounds: set[str]) -> None:
+    span, alias = _deref(item, select, scope)
+    whole = _whole_call(span)
+    if whole is not None and whole.name in WINDOW_FUNCTIONS:
+        _set_window(grouping, window_of_call(whole))
+        return
+    for call in calls(span):
+        if call.name in WINDOW_FUNCTIONS:
+            raise call.span.error("the window is not a group key by itself", "let it stand alone in GROUP BY")
+        if call.name in ("rollup", "cube", "grouping"):
+            raise call.span.error(f"{call.name.upper()} is not supported", "make one stream for each set of keys")
+    reference = single_reference(span)
+    name = reference.parts[-1].lower() if reference is not None else ""
+    if name in ("window_start", "window_end") and reference is not None and resolve(scope, reference) is None:
+        bounds.add(name)
+        return
+    if name == "all" and scope.find("all") is None:
+        raise span.error("GROUP BY ALL is not supported", "name the keys")
+    refuse_aggregates(span, "GROUP BY", "group by columns of the input")
+    refuse_quoted_columns(scope, span)
+    sql = rewrite(span, columns_of(scope))
+    if all(key.sql != sql for key in grouping.keys):
+        grouping.keys.append(_make_key(span, sql, scope, alias, {key.name.lower() for key in grouping.keys}))
+
+
+def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[str]) -> _Key:
+    reference = single_reference(span)
+    found = resolve(scope, reference) if reference is not None else None
+    is_column = found is not None and reference is not None and found[1] == len(reference.parts)
+    column = found[0].name if is_column and found is not None else None
+    if not references(span) and column is None:
+        raise span.error("a constant is no group key", "leave it out of GROUP BY")
+    name = alias or column or output_name(span)
+    return _Key(sql, span, sql if name.lower() in taken else name, column)
+
+
+def _set_window(grouping: _Grouping, call: WindowCall) -> None:
+    if grouping.window is not None:
+        raise call.span.error("the query has two windows", "keep one; make a second stream for the other")
+    grouping.window = call
+
+
+def _deref(item: Span, select: SelectNode, scope: Scope) -> tuple[Span, str | None]:
+    """A select item that GROUP BY means by its number or its alias; columns of the input come first, as in Spark."""
+    if len(item.tokens) == 1 and item.tokens[0].token_type == TokenType.NUMBER:
+        number = item.tokens[0].text
+        if not number.isdecimal() or not 1 <= int(number) <= len(select.items):
+            raise item.error(f"there is no column {number} in the select list", f"it has {len(select.items)}")
+        chosen = select.items[int(number) - 1]
+        if chosen.star:
+            raise item.error("a number cannot mean *", "name the keys")
+        return chosen.expression, chosen.alias
+    reference = single_reference(item)
+    if reference is not None and len(reference.parts) == 1 and scope.find(reference.parts[0]) is None:
+        for candidate in select.items:
+            if candidate.alias is not None and candidate.alias.lower() == reference.parts[0].lower():
+                return candidate.expression, candidate.alias
+    same = [other.alias for other in select.items if not other.star and other.alias and other.expression.render() == item.render()]
+    return item, same[0] if same else None
+
+
+def _whole_call(span: Span) -> Call | None:
+    return next((call for call in calls(span) if call.index == 0 and len(call.span.tokens) == len(span.tokens)), None)
+
+
+def _check_window_table(select: SelectNode, table: WindowTable, scope: Scope, grouping: _Grouping, bounds: set[str]) -> None:
+    if bounds != {"window_start", "window_end"}:
+        place = select.group_span or table.span
+        raise place.error(
+            "a window table wants both window_start and window_end in GROUP BY", "write GROUP BY window_start, window_end, ..."
+        )
+    if table.function != "session":
+        if table.partition:
+            raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys stand in GROUP BY")
+        return
+    partition = {rewrite(span, columns_of(scope)) for span in table.partition}
+    if partition != {key.sql for key in grouping.keys}:
+        help = "write SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), gap) and GROUP BY window_start, window_end, k"
+        raise table.span.error("sessions are made per key, so PARTITION BY and GROUP BY must name the same keys", help)
+
+
+def _time_of(call: WindowCall, scope: Scope) -> str | None:
+    """The SQL that overrides the event time, or None if the window is over the event time itself."""
+    if call.time is None:
+        return _carried_time(call.span, scope)
+    refuse_aggregates(call.time, "a window's time", "use a column")
+    refuse_quoted_columns(scope, call.time)
+    reference = single_reference(call.time)
+    if reference is None:
+        return _computed_time(call.time, scope)
+    found = resolve(scope, reference)
+    if found is None:
+        raise unknown_column(scope, reference)
+    column, count = found
+    if count < len(reference.parts):
+        return rewrite(call.time, columns_of(scope))
+    if column.is_event_time:
+        return quoted(column.name) if scope.time_of is TimeOf.COLUMN else None
+    if column.type not in TIME_TYPES and column.type != "":
+        raise not_a_time(column, call.time)
+    return quoted(column.name)
+
+
+def _carried_time(span: Span, scope: Scope) -> str | None:
+    if scope.time_of is not TimeOf.COLUMN:
+        return None
+    return next(quoted(column.name) for column in scope.columns if column.is_event_time)
+
+
+def _computed_time(span: Span, scope: Scope) -> str:
+    if not references(span):
+        raise span.error("a window's time is a column or an expression of columns", "write the event-time column")
+    known = cast_type(span)
+    if known and known not in TIME_TYPES:
+        raise span.error(f"this is a {known}, not a time", "cast it to TIMESTAMP, or declare EVENT TIME in the source")
+    return rewrite(span, columns_of(scope))
+
+
+class _Lowering:
+    """The expressions above the grouping; collects the aggregates that they need."""
+
+    def __init__(self, select: SelectNode, scope: Scope, keys: list[_Key], window: Window, time: str | None, mode: EmitMode) -> None:
+        self.select, self.scope, self.keys = select, scope, keys
+        self.window, self.time, self.mode = window, time, mode
+        self.aggregates: list[AggregateCall] = []
+
+    def outputs(self) -> list[Named]:
+        outputs: list[Named] = []
+        for item in self.select.items:
+            if item.star:
+                raise item.expression.error(
+                    "* cannot stand in a query with a window", "name the keys, the aggregates and window_start or window_end"
+                )
+            outputs.append(Named(item.alias or self._name(item), self._lower(item.expression, outputs, aliases_first=False)))
+            twice = duplicate([output.name for output in outputs])
+            if twice is not None:
+                raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
+        return outputs
+
+    def having(self, outputs: list[Named]) -> str | None:
+        if self.select.having is None:
+            return None
+        return self._lower(self.select.having, outputs, aliases_first=True)
+
+    def _name(self, item: SelectItem) -> str:
+        whole = _whole_call(item.expression)
+        if whole is not None and whole.name in BOUND_FUNCTIONS:
+            return BOUND_FUNCTIONS[whole.name][1]
+        if whole is not None and whole.name in WINDOW_FUNCTIONS:
+            return "session_window" if whole.name == "session_window" else "window"
+        reference = single_reference(item.expression)
+        found = resolve(self.scope, reference) if reference is not None else None
+        if found is not None and reference is not None and found[1] == len(reference.parts):
+            return found[0].name
+        return output_name(item.expression)
+
+    def _lower(self, span: Span, outputs: list[Named], aliases_first: bool) -> str:
+        """An expression over keys, aggregates and pseudo columns."""
+        check_scalar(span, allow_star=True)
+        refuse_quoted_columns(self.scope, span)
+        edits = self._aggregate_edits(span) + self._window_edits(span)
+        edits += self._key_edits(span, edits)
+        for reference in references(span):
+            start, end = reference.places[0][0], reference.places[-1][1]
+            if not any(edit.start <= start and end <= edit.end for edit in edits):
+                edits.append(self._reference(reference, outputs, aliases_first))
+        return span.render(edits)
+
+    def _aggregate_edits(self, span: Span) -> list[Edit]:
+        edits = []
+        for found in find_aggregates(span):
+            planned = to_plan(found, f"__a{len(self.aggregates)}", self._input)
+            same = [known for known in self.aggregates if replace(known, name=planned.name) == planned]
+            if not same:
+                self.aggregates.append(planned)
+            edits.append(Edit(found.span.start, found.span.end, same[0].name if same else planned.name))
+        return edits
+
+    def _input(self, span: Span) -> str:
+        """The SQL of an aggregate's input, over the columns of FROM."""
+        for call in calls(span):
+            if call.name in WINDOW_FUNCTIONS or call.name in BOUND_FUNCTIONS:
+                raise call.span.error("the window is not known inside an aggregate", "use the time column")
+        return rewrite(span, columns_of(self.scope, _pseudo_in_aggregate))
+
+    def _window_edits(self, span: Span) -> list[Edit]:
+        edits = []
+        for call in calls(span):
+            if call.name in UNSUPPORTED_BOUNDS:
+                raise call.span.error(f"{call.name} is not supported", "use window_start or window_end")
+            if call.name in BOUND_FUNCTIONS:
+                function, text = BOUND_FUNCTIONS[call.name]
+                self._check_same_window(window_of_call(call, function))
+            elif call.name in WINDOW_FUNCTIONS:
+                text = STRUCT
+                self._check_same_window(window_of_call(call))
+            else:
+                continue
+            edits.append(Edit(call.span.start, call.span.end, text))
+        return edits
+
+    def _check_same_window(self, call: WindowCall) -> None:
+        if call.window != self.window or _time_of(call, self.scope) != self.time:
+            raise call.span.error(
+                "this is not the window of GROUP BY", "repeat the arguments of the GROUP BY window, or use window_start and window_end"
+            )
+
+    def _key_edits(self, span: Span, covered: list[Edit]) -> list[Edit]:
+        """The places where a key that is an expression stands inside a selected one."""
+        edits: list[Edit] = []
+        for number, key in enumerate(self.keys):
+            if key.column is None:
+                edits += self._places_of(key, f"__k{number}", span, covered + edits)
+        return edits
+
+    def _places_of(self, key: _Key, text: str, span: Span, covered: list[Edit]) -> list[Edit]:
+        """Where the tokens of a key stand; only if the tree has it as often, so that a + b is not found in a + b * 2."""
+        wanted = _pieces(key.span, self.scope, [])
+        have = _pieces(span, self.scope, covered)
+        texts = [piece.text for piece in have]
+        length = len(wanted)
+        places = [i for i in range(len(have) - length + 1) if texts[i : i + length] == [piece.text for piece in wanted]]
+        if not places:
+            return []
+        if len(places) != _occurrences(_tree(key.sql), _tree(" ".join(texts))):
+            return []
+        return [Edit(have[i].start, have[i + length - 1].end, text) for i in places]
+
+    def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool) -> Edit:
+        found = resolve(self.scope, reference)
+        if found is not None and found[1] == 1 and _is_pseudo(reference, self.mode):
+            help = f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
+            raise reference.error(f"{reference.parts[0]} is a column of the input and of the window", help)
+        if found is not None:
+            for number, key in enumerate(self.keys):
+                if key.column == found[0].name:
+                    return reference.upto(found[1], f"__k{number}")
+        if found is None or aliases_first:
+            for output in outputs:
+                if output.name.lower() == reference.parts[0].lower() and (found is None or aliases_first):
+                    return reference.upto(1, f"({output.sql})")
+        if found is not None:
+            help = f"add {found[0].name} to GROUP BY, or aggregate it, as in max({found[0].name})"
+            raise reference.error(f"{found[0].name} is neither a group key nor aggregated", help)
+        return self._pseudo(reference)
+
+    def _pseudo(self, reference: Reference) -> Edit:
+        parts = [part.lower() for part in reference.parts]
+        qualified = len(parts) > 1 and self.scope.qualifier is not None and parts[0] == self.scope.qualifier.lower()
+        skip = 1 if qualified else 0
+        name, rest = parts[skip], parts[skip + 1 :]
+        if name in ("window", "session_window"):
+            if rest and rest[0] in ("start", "end"):
+                return reference.upto(skip + 2, f"window_{rest[0]}")
+            return reference.upto(skip + 1, STRUCT)
+        if name == "op" and self.mode is not EmitMode.CHANGES:
+            raise reference.error("op exists only in a change log", "add EMIT CHANGES, or leave op out")
+        if name in PSEUDO_COLUMNS:
+            return reference.upto(skip + 1, name)
+        raise unknown_column(self.scope, reference)
+
+
+def _is_pseudo(reference: Reference, mode: EmitMode) -> bool:
+    name = reference.parts[0].lower()
+    if name == "window":
+        return len(reference.parts) > 1 and reference.parts[1].lower() in ("start", "end")
+    return name in PSEUDO_COLUMNS and (name != "op" or mode is EmitMode.CHANGES)
+
+
+def _pseudo_in_aggregate(reference: Reference) -> str | None:
+    if reference.parts[0].lower() in (*PSEUDO_COLUMNS, "window"):
+        return f"{reference.parts[0]} is made by the window and is not known inside an aggregate"
+    return None
+
+
+def _pieces(span: Span, scope: Scope, covered: list[Edit]) -> list[Edit]:
+    """The tokens as texts that can be compared: columns by their declared names, words without regard to case."""
+    named = {}
+    for reference in references(span):
+        found = resolve(scope, reference)
+        if found is not None:
+            edit = reference.upto(found[1], quoted(found[0].name))
+            named[edit.start] = edit
+    named.update({edit.start: edit for edit in covered})
+    pieces: list[Edit] = []
+    skip_to = -1
+    for token in span.tokens:
+        if token.start < skip_to:
+            continue
+        known = named.get(token.start)
+        text = span.sql[token.start : token.end + 1]
+        literal = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING)
+        piece = known or Edit(token.start, token.end + 1, text if literal else text.upper())
+        skip_to = piece.end
+        pieces.append(piece)
+    return pieces
+
+
+def _tree(sql: str) -> exp.Expr:
+    return parse_scalar(tokenize(sql), sql)
+
+
+def _occurrences(wanted: exp.Expr, tree: exp.Expr) -> int:
+    key = _folded(wanted.unnest())
+    return sum(1 for node in _folded(tree).walk() if node == key)
+
+
+def _folded(tree: exp.Expr) -> exp.Expr:
+    """A copy in which names of functions and columns differ only if they mean different things."""
+    copy = tree.copy()
+    for node in copy.walk():
+        if isinstance(node, exp.Anonymous):
+            node.set("this", node.name.lower())
+        elif isinstance(node, exp.Identifier):
+            node.set("this", node.this.lower())
+            node.set("quoted", False)
+    return copy

@@ -1,0 +1,64 @@
+"""The name of an output column without an alias: what Spark would print for the expression."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from eventide.sql.tokens import Span
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.And: "AND",
+    exp.Or: "OR",
+    exp.NullSafeEQ: "<=>",
+}
+
+
+def output_name(span: Span) -> str:
+    """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name; otherwise the expression on one line."""
+    return _name(span.tree()) or span.render()
+
+
+def _name(node: exp.Expr) -> str | None:
+    """Spark's text of a node, or None where this does not know it."""
+    if isinstance(node, exp.Column):
+        return node.name
+    if isinstance(node, exp.Dot):
+        return str(node.expression.name)
+    if isinstance(node, exp.Paren):
+        return _name(node.this)
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    if isinstance(node, exp.Star):
+        return "1"  # count(*) is count(1)
+    if isinstance(node, exp.Anonymous):
+        return _call(node)
+    if isinstance(node, exp.Neg):
+        operand = _name(node.this)
+        return None if operand is None else f"(- {operand})"
+    if type(node) in _BINARY:
+        left, right = _name(node.this), _name(node.expression)
+        return None if left is None or right is None else f"({left} {_BINARY[type(node)]} {right})"
+    return None
+
+
+def _call(node: exp.Anonymous) -> str | None:
+    arguments = []
+    for argument in node.expressions:
+        distinct = isinstance(argument, exp.Distinct)
+        names = [_name(part) for part in (argument.expressions if distinct else [argument])]
+        if any(name is None for name in names):
+            return None
+        arguments.append(("DISTINCT " if distinct else "") + ", ".join(name for name in names if name is not None))
+    return f"{node.name.lower()}({', '.join(arguments)})"

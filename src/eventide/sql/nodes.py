@@ -1,0 +1,104 @@
+"""A query as written, before any name is resolved. Every part keeps its tokens, so every error finds its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from eventide.plan.logical import EmitMode
+from eventide.sql.tokens import Span
+
+
+@dataclass(frozen=True, eq=False)
+class Watermark:
+    """WATERMARK column DELAY OF interval, or WATERMARK(column, interval)."""
+
+    column: Span
+    lag: int
+    span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class TableRef:
+    name: str
+    span: Span
+    alias: str | None = None
+    watermark: Watermark | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SubqueryRef:
+    query: QueryNode
+    span: Span
+    alias: str | None = None
+    watermark: Watermark | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WindowTable:
+    """A window table function: TUMBLE(TABLE input, DESCRIPTOR(time), ...)."""
+
+    function: str  # lower case
+    input: TableRef | SubqueryRef
+    partition: tuple[Span, ...]
+    time: Span
+    arguments: tuple[Span, ...]  # behind the descriptor, names included
+    span: Span
+    alias: str | None = None
+
+
+FromNode = TableRef | SubqueryRef | WindowTable
+
+
+@dataclass(frozen=True, eq=False)
+class WindowClause:
+    """WINDOW TUMBLING (ON expression, SIZE interval, ...)."""
+
+    kind: str  # tumbling, hopping, session
+    on: Span
+    durations: Mapping[str, tuple[int, Span]]  # by lower-case name
+    span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class SelectItem:
+    """One item of the select list; a star has no alias."""
+
+    expression: Span
+    alias: str | None = None
+    star: bool = False
+    qualifier: str | None = None  # of a star: s in s.*
+    excluded: tuple[str, ...] = ()  # * EXCEPT (a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectNode:
+    span: Span
+    items: tuple[SelectItem, ...]
+    source: FromNode
+    where: Span | None = None
+    group_by: tuple[Span, ...] = ()
+    group_span: Span | None = None
+    having: Span | None = None
+    window: WindowClause | None = None
+    watermark: Watermark | None = None
+    order_by: Span | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class QueryNode:
+    """One SELECT, or several joined by UNION ALL."""
+
+    span: Span
+    selects: tuple[SelectNode, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class EmitNode:
+    """The tail of a stream: EMIT, ALLOW LATENESS and LATE DATA TO; None where nothing was written."""
+
+    mode: EmitMode | None = None
+    every: int | None = None
+    allowed_lateness: int | None = None
+    late_to: str | None = None
+    places: Mapping[str, Span] = field(default_factory=dict)  # 'mode', 'lateness', 'late_to'

@@ -1,0 +1,214 @@
+"""WITH options: which exist, for what, and how their values read. The tables are the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from eventide.errors import OptionError, SqlError, suggest
+from eventide.eventtime.durations import parse_duration
+from eventide.sql.cursor import Cursor
+from eventide.sql.tokens import error_at, word
+
+
+@dataclass(frozen=True)
+class Option:
+    """`kind`: text, duration, count (a whole number above 0), flag, or choice (one of `choices`)."""
+
+    kind: str = "text"
+    choices: tuple[str, ...] = ()
+    only_format: str | None = None
+
+
+@dataclass(frozen=True)
+class Connector:
+    options: Mapping[str, Option]
+    required: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()  # a schema that cannot be declared otherwise
+    event_time: str | None = None
+
+
+_FORMAT = Option("choice", ("json", "csv", "parquet"))
+
+SOURCE_OPTIONS: Mapping[str, Option] = {
+    "connector": Option(),
+    "eventtime.column": Option(),
+    "eventtime.type": Option(),
+    "watermark.lag": Option("duration"),
+    "idle_timeout": Option("duration"),
+    "max_future_skew": Option("duration"),
+}
+
+SOURCE_CONNECTORS: Mapping[str, Connector] = {
+    "embedded": Connector({}),
+    "files": Connector(
+        {
+            "path": Option(),
+            "format": _FORMAT,
+            "header": Option("flag", only_format="csv"),
+            "sep": Option(only_format="csv"),
+            "timestamp_format": Option(only_format="csv"),
+            "max_files_per_batch": Option("count"),
+        },
+        required=("path",),
+    ),
+    "rate": Connector(
+        {"rows_per_second": Option("count")}, columns=(("timestamp", "timestamp"), ("value", "bigint")), event_time="timestamp"
+    ),
+}
+
+SINK_OPTIONS: Mapping[str, Option] = {"connector": Option()}
+
+SINK_CONNECTORS: Mapping[str, Connector] = {
+    "embedded": Connector({}),
+    "console": Connector({}),
+    "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
+}
+
+STREAM_OPTIONS: Mapping[str, Option] = {
+    "late.policy": Option("choice", ("window", "strict", "reassign")),
+    "late.max_lateness": Option("duration"),
+    "allowed_lateness": Option("duration"),
+    "max_groups": Option("count"),
+    "shards": Option("count"),
+    "eventtime.enabled": Option("flag"),
+}
+
+ALIASES: Mapping[str, str] = {"eventtime.latetolerance": "watermark.lag", "delimiter": "sep"}
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An option as written: its value as text and the place of that value."""
+
+    value: str
+    key_token: Token
+    value_token: Token
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """The options of one statement, by canonical name."""
+
+    sql: str
+    given: Mapping[str, Given]
+
+    def text(self, name: str) -> str | None:
+        return self.given[name].value if name in self.given else None
+
+    def duration(self, name: str) -> int | None:
+        return parse_duration(self.given[name].value) if name in self.given else None
+
+    def count(self, name: str) -> int | None:
+        return int(self.given[name].value) if name in self.given else None
+
+    def flag(self, name: str) -> bool | None:
+        return self.given[name].value == "true" if name in self.given else None
+
+    def place(self, name: str) -> Token:
+        return self.given[name].value_token
+
+    def error(self, name: str, message: str, help: str | None = None) -> SqlError:
+        """An error about an option that was given, at its value."""
+        return error_at(self.sql, self.place(name), message, help)
+
+
+def read_options(cursor: Cursor) -> Options:
+    """`WITH ('key' = 'value', ...)` if it comes next; names are not checked yet."""
+    given: dict[str, Given] = {}
+    if not cursor.accept("WITH"):
+        return Options(cursor.sql, given)
+    cursor.expect_symbol(TokenType.L_PAREN, "(", help="write WITH ('key' = 'value', ...)")
+    while not cursor.at(TokenType.R_PAREN):
+        key, key_token = _key(cursor)
+        cursor.expect_symbol(TokenType.EQ, "=", help="write 'key' = 'value'")
+        value, value_token = _value(cursor)
+        if key in given:
+            raise error_at(cursor.sql, key_token, f"the option '{key}' is given twice")
+        given[key] = Given(value, key_token, value_token)
+        if not cursor.accept_symbol(TokenType.COMMA):
+            break
+    cursor.expect_symbol(TokenType.R_PAREN, ")")
+    return Options(cursor.sql, given)
+
+
+def check_options(options: Options, known: Mapping[str, Option], what: str) -> Options:
+    """The same options with values in canonical form; an error at the first that is unknown or malformed."""
+    checked: dict[str, Given] = {}
+    for name, given in options.given.items():
+        if name not in known:
+            raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", suggest(name, known))
+        checked[name] = Given(_canonical(options, name, known[name]), given.key_token, given.value_token)
+    return Options(options.sql, checked)
+
+
+def check_connector(options: Options, common: Mapping[str, Option], connectors: Mapping[str, Connector], at: Token) -> tuple[str, Options]:
+    """The connector's name and the checked options of it and of `common`; `at` is where a missing one is reported."""
+    name = (options.text("connector") or "embedded").lower()
+    if name not in connectors:
+        raise options.error("connector", f"unknown connector '{name}'", suggest(name, connectors))
+    connector = connectors[name]
+    checked = check_options(options, {**common, **connector.options}, f"the connector '{name}'")
+    for required in connector.required:
+        if not checked.text(required):
+            raise error_at(
+                options.sql, at, f"the connector '{name}' needs the option '{required}'", f"add '{required}' = '...' to WITH (...)"
+            )
+    format = checked.text("format") or "json"
+    for key in checked.given:
+        only = connector.options[key].only_format if key in connector.options else None
+        if only is not None and only != format:
+            raise error_at(options.sql, checked.given[key].key_token, f"the option '{key}' is for format '{only}', not '{format}'")
+    return name, checked
+
+
+def own_options(options: Options, connector: Connector) -> dict[str, str]:
+    """The options that the connector itself reads, sorted by name."""
+    own = {key: given.value for key, given in options.given.items() if key in connector.options}
+    if "format" in connector.options:
+        own.setdefault("format", "json")
+    return dict(sorted(own.items()))
+
+
+def _key(cursor: Cursor) -> tuple[str, Token]:
+    token = cursor.next()
+    key = token.text
+    if token.token_type != TokenType.STRING:
+        while cursor.accept_symbol(TokenType.DOT):
+            key += "." + cursor.next().text
+    lowered = key.lower()
+    return ALIASES.get(lowered, lowered), token
+
+
+def _value(cursor: Cursor) -> tuple[str, Token]:
+    token = cursor.next()
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER) or word(token) in ("TRUE", "FALSE"):
+        return token.text, token
+    cursor.position -= 1
+    raise cursor.expected("a value in quotes", "write 'key' = 'value'")
+
+
+def _canonical(options: Options, name: str, option: Option) -> str:
+    value = options.given[name].value
+    if option.kind == "duration":
+        try:
+            parse_duration(value)
+        except OptionError as error:
+            raise options.error(name, f"option '{name}': {error.message}", error.help) from None
+    elif option.kind == "count":
+        if not value.strip().isdecimal() or int(value) < 1:
+            raise options.error(name, f"option '{name}' is a whole number above 0, not '{value}'")
+        return str(int(value))
+    elif option.kind == "flag":
+        if value.lower() not in ("true", "false"):
+            raise options.error(name, f"option '{name}' is true or false, not '{value}'")
+        return value.lower()
+    elif option.kind == "choice":
+        if value.lower() not in option.choices:
+            raise options.error(name, f"option '{name}' cannot be '{value}'", suggest(value.lower(), option.choices))
+        return value.lower()
+    elif value == "":
+        raise options.error(name, f"option '{name}' is empty")
+    return value

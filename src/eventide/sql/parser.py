@@ -1,0 +1,166 @@
+"""SQL text to statements. Several statements in one text are separated by semicolons."""
+
+from __future__ import annotations
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from eventide.plan.names import quoted
+from eventide.sql.create import object_name, parse_sink, parse_source
+from eventide.sql.cursor import Cursor, is_name
+from eventide.sql.dialect import tokenize
+from eventide.sql.options import STREAM_OPTIONS, Options, check_options, read_options
+from eventide.sql.query import parse_query
+from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Describe, Drop, Explain, Select, Show, Statement
+from eventide.sql.tail import parse_tail
+from eventide.sql.tokens import Edit, Span, is_close, is_open, word
+
+_STATEMENTS = "CREATE SOURCE, CREATE STREAM, CREATE SINK, DROP, SHOW, DESCRIBE, EXPLAIN, SELECT"
+_KINDS = ("SOURCE", "STREAM", "SINK")
+_SHOWN = ("SOURCES", "STREAMS", "SINKS", "TABLES")
+_FROM_INSIDE = ("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION")  # calls in which FROM names no table
+ANONYMOUS = "query"  # the name of a stream that is only explained
+
+
+def parse_statements(text: str) -> list[Statement]:
+    """The statements of a text, in order; none for a text without any. Errors carry their place in the whole text."""
+    return [_parse(span) for span in _split(text)]
+
+
+def _split(text: str) -> list[Span]:
+    spans: list[Span] = []
+    tokens: list[Token] = []
+    depth = 0
+    for token in tokenize(text):
+        depth += is_open(token) - is_close(token)
+        if token.token_type == TokenType.SEMICOLON and depth <= 0:
+            if tokens:
+                spans.append(Span(text, tuple(tokens)))
+            tokens, depth = [], 0
+        else:
+            tokens.append(token)
+    if tokens:
+        spans.append(Span(text, tuple(tokens)))
+    return spans
+
+
+def _parse(span: Span) -> Statement:
+    cursor = Cursor(span)
+    if cursor.at_words("SELECT") or cursor.at_words("WITH"):
+        return _parse_select(span)
+    if cursor.accept("CREATE"):
+        return _parse_create(cursor)
+    if cursor.accept("DROP"):
+        return _parse_drop(cursor)
+    if cursor.accept("SHOW"):
+        return _parse_show(cursor)
+    if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
+        name, _ = cursor.name("the name of a source, stream or sink")
+        cursor.end()
+        return Describe(span.text, name)
+    if cursor.accept("EXPLAIN"):
+        return _parse_explain(cursor)
+    raise cursor.error(f"'{span.tokens[0].text}' begins no statement of Eventide", f"statements: {_STATEMENTS}")
+
+
+def _parse_create(cursor: Cursor) -> CreateSource | CreateStream | CreateSink:
+    or_replace = cursor.accept("OR", "REPLACE")
+    kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
+    if kind is None:
+        instead = "write CREATE SOURCE for input, CREATE STREAM for a query, CREATE SINK for output"
+        raise cursor.expected("SOURCE, STREAM or SINK", instead)
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if or_replace and if_not_exists:
+        raise cursor.error("OR REPLACE and IF NOT EXISTS contradict each other", "keep one of them")
+    name, token = object_name(cursor, kind.lower())
+    text = cursor.span.text
+    if kind == "SOURCE":
+        return CreateSource(text, parse_source(cursor, name, token), or_replace, if_not_exists)
+    if kind == "SINK":
+        return CreateSink(text, parse_sink(cursor, name, token), or_replace, if_not_exists)
+    options = check_options(read_options(cursor), STREAM_OPTIONS, "a stream")
+    cursor.expect("AS", help=f"write CREATE STREAM {name} AS SELECT ...")
+    query = parse_query(cursor)
+    return CreateStream(text, name, query, parse_tail(cursor), options, or_replace, if_not_exists)
+
+
+def _parse_drop(cursor: Cursor) -> Drop:
+    kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
+    if kind is None:
+        raise cursor.expected("SOURCE, STREAM or SINK", "write DROP STREAM name")
+    if_exists = cursor.accept("IF", "EXISTS")
+    name, _ = cursor.name(f"the name of a {kind.lower()}")
+    cursor.end()
+    return Drop(cursor.span.text, kind.lower(), name, if_exists)
+
+
+def _parse_show(cursor: Cursor) -> Show:
+    what = next((what for what in _SHOWN if cursor.accept(what)), None)
+    if what is None:
+        raise cursor.expected(", ".join(_SHOWN[:-1]) + " or " + _SHOWN[-1])
+    cursor.end()
+    return Show(cursor.span.text, what.lower())
+
+
+def _parse_explain(cursor: Cursor) -> Explain:
+    text = cursor.span.text
+    if cursor.accept("CREATE"):
+        created = _parse_create(cursor)
+        if not isinstance(created, CreateStream):
+            raise cursor.span.error(
+                "only a stream has a plan to explain", "write EXPLAIN SELECT ..., EXPLAIN CREATE STREAM ... or EXPLAIN name"
+            )
+        return Explain(text, stream=created)
+    if cursor.at_words("SELECT") or cursor.at_words("WITH") or cursor.at(TokenType.L_PAREN):
+        query = parse_query(cursor)
+        return Explain(text, stream=CreateStream(text, ANONYMOUS, query, parse_tail(cursor), Options(cursor.sql, {})))
+    name, _ = cursor.name("the name of a stream, or a SELECT")
+    cursor.end()
+    return Explain(text, name=name)
+
+
+def _parse_select(span: Span) -> Select:
+    """A query that Spark runs as it is, but for names such as x$late, which Spark wants in backticks."""
+    edits = [
+        Edit(token.start, token.end + 1, quoted(token.text))
+        for token in span.tokens
+        if "$" in word(token) and token.token_type != TokenType.IDENTIFIER
+    ]
+    spark_sql = span.text
+    for edit in reversed(edits):
+        spark_sql = spark_sql[: edit.start - span.start] + edit.text + spark_sql[edit.end - span.start :]
+    return Select(span.text, spark_sql, _tables(span))
+
+
+def _tables(span: Span) -> tuple[str, ...]:
+    """Names behind FROM and JOIN, and those that follow them after commas; WITH queries left out."""
+    tokens = span.tokens
+    ctes = {tokens[i - 1].text.lower() for i in range(1, len(tokens) - 1) if word(tokens[i]) == "AS" and is_open(tokens[i + 1])}
+    tables: dict[str, None] = {}
+    opened: list[str] = []  # for each open bracket the word in front of it
+    for index, token in enumerate(tokens):
+        before = word(tokens[index - 1]) if index else ""
+        if is_open(token):
+            opened.append(before)
+        elif is_close(token) and opened:
+            opened.pop()
+        elif word(token) == "JOIN" or (word(token) == "FROM" and before != "DISTINCT" and not (opened and opened[-1] in _FROM_INSIDE)):
+            tables.update(dict.fromkeys(name for name in _listed(tokens[index + 1 :], span.sql) if name.lower() not in ctes))
+    return tuple(tables)
+
+
+def _listed(tokens: tuple[Token, ...], sql: str) -> list[str]:
+    """The names of `a, b AS x, c`, as far as the list goes."""
+    names = []
+    position = 0
+    while position < len(tokens) and is_name(tokens[position], sql):
+        following = tokens[position + 1] if position + 1 < len(tokens) else None
+        if following is not None and following.token_type == TokenType.L_PAREN:
+            break  # a table function
+        names.append(tokens[position].text)
+        position += 1
+        while position < len(tokens) and (word(tokens[position]) == "AS" or is_name(tokens[position], sql)):
+            position += 1
+        if position >= len(tokens) or tokens[position].token_type != TokenType.COMMA:
+            break
+        position += 1
+    return names

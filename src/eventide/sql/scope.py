@@ -1,0 +1,178 @@
+"""Names in expressions: which column a name means, and the expression in Spark's words.
+
+A `Scope` is what one FROM gives to the clauses above it. `rewrite` renders an expression with every column reference
+replaced by what a lookup says it means; the rest of the expression stays as the user wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from eventide.errors import SqlError, suggest
+from eventide.plan.logical import Column, Relation
+from eventide.plan.names import quoted
+from eventide.sql.tokens import Edit, Span, calls, error_at, split_commas, word
+
+
+class TimeOf(Enum):
+    """Where the event time of a relation's rows comes from."""
+
+    SOURCE = "source"  # each source's declared event time, which travels with the row
+    COLUMN = "column"  # a column that a WATERMARK clause of the query names
+    NONE = "none"  # processing time
+
+
+@dataclass(frozen=True)
+class ScopeColumn:
+    name: str
+    type: str  # Spark DDL, or "" if only Spark knows
+    is_event_time: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    relation: Relation
+    columns: tuple[ScopeColumn, ...]
+    time_of: TimeOf
+    qualifier: str | None = None  # the name in front of the dot: the alias, or the source's name
+
+    def find(self, name: str) -> ScopeColumn | None:
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+    def logical_columns(self) -> tuple[Column, ...]:
+        return tuple(Column(column.name, column.type) for column in self.columns)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A dotted name in an expression: `parts` with the places where each begins and ends."""
+
+    span: Span
+    parts: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+    def upto(self, count: int, text: str) -> Edit:
+        """Replace the first `count` parts."""
+        return Edit(self.places[0][0], self.places[count - 1][1], text)
+
+    def error(self, message: str, help: str | None = None) -> SqlError:
+        return SqlError(message, sql=self.span.sql, start=self.places[0][0], end=self.places[-1][1], help=help)
+
+
+Lookup = Callable[[Reference], Edit]
+
+_UNIT_FIRST = frozenset({"dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"})
+_GENERATORS = frozenset({"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"})
+
+
+def references(span: Span) -> list[Reference]:
+    """All column references of an expression, lambda variables and units of time left out."""
+    units = _unit_places(span)
+    found = []
+    for column in span.tree().find_all(exp.Column):
+        identifiers = [
+            part for part in (column.args.get(key) for key in ("catalog", "db", "table", "this")) if isinstance(part, exp.Identifier)
+        ]
+        places = tuple((part.meta["start"], part.meta["end"] + 1) for part in identifiers)
+        if places and places[0][0] not in units:
+            found.append(Reference(span, tuple(part.name for part in identifiers), places))
+    return found
+
+
+def rewrite(span: Span, lookup: Lookup) -> str:
+    """The expression for Spark, each reference replaced as `lookup` says; errors for what no stream can evaluate."""
+    check_scalar(span)
+    return span.render([lookup(reference) for reference in references(span)])
+
+
+def columns_of(scope: Scope, hint: Callable[[Reference], str | None] = lambda _: None) -> Lookup:
+    """The lookup of WHERE and of aggregate inputs: the columns of FROM and nothing else."""
+
+    def lookup(reference: Reference) -> Edit:
+        found = resolve(scope, reference)
+        if found is None:
+            raise unknown_column(scope, reference, hint(reference))
+        column, count = found
+        return reference.upto(count, quoted(column.name))
+
+    return lookup
+
+
+def resolve(scope: Scope, reference: Reference) -> tuple[ScopeColumn, int] | None:
+    """The column that a reference begins with and how many of its parts name it; the rest are fields of a struct."""
+    parts = reference.parts
+    if len(parts) > 1 and scope.qualifier is not None and parts[0].lower() == scope.qualifier.lower():
+        column = scope.find(parts[1])
+        if column is not None:
+            return column, 2
+    column = scope.find(parts[0])
+    return (column, 1) if column is not None else None
+
+
+def unknown_column(scope: Scope, reference: Reference, help: str | None = None) -> SqlError:
+    names = [column.name for column in scope.columns]
+    return reference.error(f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names))
+
+
+def check_scalar(span: Span, allow_star: bool = False) -> None:
+    """Refuse what is SQL but cannot be part of a stream's expression."""
+    for token in span.tokens:
+        if word(token) == "SELECT":
+            raise error_at(span.sql, token, "a subquery cannot stand in an expression", "put it in FROM")
+        if word(token) == "OVER":
+            help = "group by a window, such as TUMBLE(ts, INTERVAL '10' SECOND)"
+            raise error_at(span.sql, token, "window functions with OVER are not supported", help)
+        if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
+            raise error_at(span.sql, token, "a query has no parameters", "write the value itself")
+    for call in calls(span):
+        if call.name in _GENERATORS:
+            raise call.span.error(
+                f"{call.name} makes several rows of one, which a stream cannot do", "unnest the rows before they are written"
+            )
+    tree = span.tree()
+    if not allow_star and next(tree.find_all(exp.Star), None) is not None:
+        raise span.error("* cannot stand here", "name the columns")
+
+
+def refuse_quoted_columns(scope: Scope, span: Span) -> None:
+    """Double quotes make a string in Spark; where one spells a column, the user surely meant the column."""
+    for token in span.tokens:
+        if token.token_type == TokenType.STRING and span.sql[token.start] == '"' and scope.find(token.text) is not None:
+            raise error_at(span.sql, token, f'"{token.text}" is a string in Spark SQL', f"write {quoted(token.text)} for the column")
+
+
+def single_reference(span: Span) -> Reference | None:
+    """The reference that the whole expression is, if it is one."""
+    bare = span
+    while len(bare.tokens) > 2 and bare.tokens[0].token_type == TokenType.L_PAREN and bare.tokens[-1].token_type == TokenType.R_PAREN:
+        bare = bare.part(1, len(bare.tokens) - 1)
+    if any(index % 2 != (token.token_type == TokenType.DOT) for index, token in enumerate(bare.tokens)):
+        return None
+    found = references(bare)
+    return found[0] if len(found) == 1 and len(found[0].parts) * 2 - 1 == len(bare.tokens) else None
+
+
+def duplicate(names: Sequence[str]) -> str | None:
+    """The first name that comes twice, whatever its case."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            return name
+        seen.add(name.lower())
+    return None
+
+
+def _unit_places(span: Span) -> set[int]:
+    """Where a bare word is the unit of a call such as timestampadd(DAY, 1, ts)."""
+    places = set()
+    for call in calls(span):
+        arguments: Iterable[Span] = split_commas(call.arguments) if call.name in _UNIT_FIRST else ()
+        listed = list(arguments)
+        if len(listed) == 3 and len(listed[0].tokens) == 1:
+            places.add(listed[0].start)
+    return places

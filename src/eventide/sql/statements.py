@@ -1,0 +1,90 @@
+"""The statements of Eventide. `text` is each statement's SQL exactly as written, without the semicolon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eventide.plan.logical import Sink, Source
+from eventide.sql.nodes import EmitNode, QueryNode
+from eventide.sql.options import Options
+
+
+@dataclass(frozen=True, eq=False)
+class CreateSource:
+    text: str
+    source: Source
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CreateStream:
+    """The query is resolved against a catalog only when it is lowered: see `sql.lower`."""
+
+    text: str
+    name: str
+    query: QueryNode
+    emit: EmitNode
+    options: Options
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CreateSink:
+    text: str
+    sink: Sink
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Drop:
+    text: str
+    kind: str  # source, stream, sink
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Show:
+    text: str
+    what: str  # sources, streams, sinks, tables
+
+
+@dataclass(frozen=True, eq=False)
+class Describe:
+    text: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Explain:
+    """EXPLAIN of a stream that exists (`name`) or of a query given here (`stream`)."""
+
+    text: str
+    name: str | None = None
+    stream: CreateStream | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Select:
+    """A query to run once over what streams have given.
+
+    `tables` are the names behind FROM and JOIN that are not those of WITH queries. `spark_sql` is the text with names
+    such as x$late in backticks, which Spark wants.
+    """
+
+    text: str
+    spark_sql: str
+    tables: tuple[str, ...]
+
+
+Statement = CreateSource | CreateStream | CreateSink | Drop | Show | Describe | Explain | Select
+
+
+def name_of(statement: CreateSource | CreateStream | CreateSink) -> str:
+    """The name of what a CREATE makes."""
+    if isinstance(statement, CreateSource):
+        return statement.source.name
+    return statement.sink.name if isinstance(statement, CreateSink) else statement.name

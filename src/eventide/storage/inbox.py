@@ -1,0 +1,81 @@
+"""What enters a stream from the driver, as files that Spark logs with its offsets: decisions are data.
+
+One manifest per publication, a JSON object per line, read by Spark's file source, so that a replay after a crash sees
+the same entries in the same batch. Every manifest is one file: all that it names becomes visible at once, for all
+sources of the stream.
+
+| kind | meaning |
+|---|---|
+| rows | take in item `number` of the spool of `source` |
+| watermark | item `number` of the spool: no row of `source` with event time <= `at` follows |
+| wake | close what the watermark has passed: after a restart Spark waits for new data before it does |
+| flush | give out everything that is still open |
+| tick | processing time has reached `at` |
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from eventide.storage.atomic import write_bytes
+from eventide.storage.spool import Spool
+
+SPARK_SCHEMA = "source string, kind string, number long, at long"
+KEPT_MANIFESTS = 64
+STREAM_KINDS = ("wake", "flush", "tick")  # these concern no source, and reach all shards
+
+
+@dataclass(frozen=True)
+class Entry:
+    kind: str
+    source: str | None = None
+    number: int | None = None  # of the item in the source's spool
+    at: int | None = None  # microseconds
+
+
+class Inbox:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True)
+        manifests = self._manifests()
+        self._last = int(manifests[-1].stem) if manifests else 0
+        self.positions: dict[str, int] = self._read_positions(manifests)
+
+    def publish(self, entries: list[Entry]) -> None:
+        """Make `entries` visible to the stream, all at once and durably."""
+        if not entries:
+            return
+        for entry in entries:
+            if entry.source is not None and entry.number is not None:
+                self.positions[entry.source] = max(entry.number, self.positions.get(entry.source, 0))
+        marks = [Entry("position", source, number) for source, number in self.positions.items()]
+        lines = [json.dumps(asdict(entry)) for entry in [*entries, *marks]]
+        self._last += 1
+        write_bytes(self.folder / f"{self._last:012d}.json", "\n".join(lines).encode())
+
+    def publish_spools(self, spools: dict[str, Spool]) -> bool:
+        """Make all items of the sources' spools visible that are not yet; says whether there were any."""
+        entries = []
+        for source, spool in spools.items():
+            for number in range(self.positions.get(source, 0) + 1, spool.last() + 1):
+                at = spool.watermark(number)
+                entries.append(Entry("rows" if at is None else "watermark", source, number, at))
+        self.publish(entries)
+        return bool(entries)
+
+    def forget_old(self) -> None:
+        """Delete manifests that the stream has taken in; to be called when it has taken in all of them."""
+        for path in self._manifests()[:-KEPT_MANIFESTS]:
+            path.unlink(missing_ok=True)
+
+    def _manifests(self) -> list[Path]:
+        return sorted(self.folder.glob("[0-9]*.json"))
+
+    @staticmethod
+    def _read_positions(manifests: list[Path]) -> dict[str, int]:
+        if not manifests:
+            return {}
+        entries = [json.loads(line) for line in manifests[-1].read_text().splitlines()]
+        return {entry["source"]: entry["number"] for entry in entries if entry["kind"] == "position"}

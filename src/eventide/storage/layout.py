@@ -1,0 +1,74 @@
+"""Where things lie below a checkpoint folder, and who holds it.
+
+    catalog.json                 the SQL of every source, stream and sink
+    lock                         held by the process that has the database open
+    sources/NAME/                rows written with db.write, one Arrow file per call
+    streams/NAME/plan.json       what the stream means, and its number of shards
+    streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream is to take in
+    streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
+    streams/NAME/results/        what the stream gave, one set of files per batch
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from eventide.errors import CheckpointError
+
+
+class Layout:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def catalog(self) -> Path:
+        return self.root / "catalog.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    def source(self, name: str) -> Path:
+        return self.root / "sources" / name
+
+    def stream(self, name: str) -> Path:
+        return self.root / "streams" / name
+
+    def plan(self, stream: str) -> Path:
+        return self.stream(stream) / "plan.json"
+
+    def inbox(self, stream: str) -> Path:
+        return self.stream(stream) / "inbox"
+
+    def spark(self, stream: str) -> Path:
+        return self.stream(stream) / "spark"
+
+    def results(self, stream: str) -> Path:
+        return self.stream(stream) / "results"
+
+
+class Lock:
+    """The right to use a checkpoint: one process, one database. The system frees it when the process dies."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: IO[str] = path.open("a+")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "another process"
+            self._file.close()
+            raise CheckpointError(
+                f"the checkpoint {path.parent} is open in {holder}",
+                help="close that database first, or use another checkpoint folder; two writers would corrupt it",
+            ) from None
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()}")
+        self._file.flush()
+
+    def release(self) -> None:
+        self._file.close()

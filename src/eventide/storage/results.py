@@ -1,0 +1,91 @@
+"""What a stream gave: for each batch its rows, its side output and its account, there whole or not at all.
+
+    NNNNNNNNNNNN.main.arrow   rows of the stream            (only if there are any)
+    NNNNNNNNNNNN.side.arrow   side-output payloads          (only if there are any)
+    NNNNNNNNNNNN.json         account and totals; written last: a batch without it did not happen
+
+Totals run through all batches, so that the newest account is the sum of all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eventide.storage.atomic import read_json, replacing, write_json
+
+
+@dataclass
+class Account:
+    """One batch, and everything up to it. Times in microseconds since the epoch."""
+
+    batch: int
+    counts: dict[str, int]
+    totals: dict[str, int]
+    events: dict[str, int] = field(default_factory=dict)
+    gauges: dict[str, int] = field(default_factory=dict)
+    watermark: int | None = None
+
+
+class Results:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._cache: dict[Path, pa.Table] = {}
+
+    def has(self, batch: int) -> bool:
+        return self._account_path(batch).exists()
+
+    def write(self, main: pa.Table, side: pa.Table, account: Account) -> None:
+        """Keep a batch. Repeating it is harmless: the account, written last, decides."""
+        self._write_table(self._path(account.batch, "main"), main)
+        self._write_table(self._path(account.batch, "side"), side)
+        write_json(self._account_path(account.batch), account.__dict__)
+
+    def latest(self) -> Account | None:
+        batches = self.batches()
+        if not batches:
+            return None
+        value: dict[str, Any] = read_json(self._account_path(batches[-1]))
+        return Account(**value)
+
+    def batches(self) -> list[int]:
+        return sorted(int(path.stem) for path in self.folder.glob("[0-9]*.json"))
+
+    def read(self, kind: str, schema: pa.Schema) -> pa.Table:
+        """All rows of `kind` ("main" or "side"), in the order of the batches."""
+        paths = [self._path(batch, kind) for batch in self.batches()]
+        tables = [self._table(path) for path in paths if path.exists()]
+        return pa.concat_tables([schema.empty_table(), *tables]) if tables else schema.empty_table()
+
+    def _table(self, path: Path) -> pa.Table:
+        if path not in self._cache:
+            with pa.memory_map(str(path)) as file:
+                self._cache[path] = pa.ipc.open_file(file).read_all()
+        return self._cache[path]
+
+    def _write_table(self, path: Path, table: pa.Table) -> None:
+        if table.num_rows == 0:
+            path.unlink(missing_ok=True)
+            return
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with replacing(path) as temporary, pa.OSFile(str(temporary), "wb") as file:
+            with pa.ipc.new_file(file, table.schema, options=options) as writer:
+                writer.write_table(table)
+
+    def _path(self, batch: int, kind: str) -> Path:
+        return self.folder / f"{batch:012d}.{kind}.arrow"
+
+    def _account_path(self, batch: int) -> Path:
+        return self.folder / f"{batch:012d}.json"
+
+
+def add_counts(*counts: dict[str, int]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return dict(total)

@@ -1,0 +1,39 @@
+"""The shell on a terminal, driven through a pseudo terminal of prompt_toolkit's own."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+from eventide.cli.prompt import interact
+from eventide.cli.shell import Shell
+from tests.cli.fake import FakeDatabase
+
+
+def typed(keys: str, tmp_path: Path) -> FakeDatabase:
+    db = FakeDatabase()
+    shell = Shell(db, Console(file=io.StringIO()), Console(file=io.StringIO()))  # type: ignore[arg-type]
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        pipe.send_text(keys)
+        interact(shell, tmp_path / "history")
+    return db
+
+
+def test_enter_makes_a_new_line_until_the_semicolon(tmp_path: Path) -> None:
+    db = typed("SELECT 1,\r2;\r\x04", tmp_path)
+    assert db.calls == [("execute", "SELECT 1,\n2")]
+
+
+def test_control_c_drops_the_line_and_control_d_leaves(tmp_path: Path) -> None:
+    db = typed("SELECT 1\x03CREATE B;\r\x04", tmp_path)
+    assert db.calls == [("execute", "CREATE B")]
+
+
+def test_q_leaves_and_history_is_kept(tmp_path: Path) -> None:
+    typed("CREATE A;\r\\q\r", tmp_path)
+    assert "CREATE A;" in (tmp_path / "history").read_text()

@@ -1,0 +1,45 @@
+"""Databases for tests. They share one Spark: the first `connect` of the run starts it, and it stays until the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from eventide.database import Database
+
+DatabaseFactory = Callable[..., "Database"]
+
+
+@pytest.fixture(scope="session")
+def keep_spark() -> Iterator[Any]:
+    """Spark's session. The database that holds it open is of no other use."""
+    import eventide
+
+    holder = eventide.connect()
+    yield holder.spark
+    holder.close()
+
+
+@pytest.fixture
+def db_factory(keep_spark: Any) -> Iterator[DatabaseFactory]:
+    """`eventide.connect`, with everything that was opened closed after the test."""
+    import eventide
+
+    opened: list[Database] = []
+
+    def open_database(**options: Any) -> Database:
+        db = eventide.connect(**options)
+        opened.append(db)
+        return db
+
+    yield open_database
+    for db in reversed(opened):
+        db.close()
+
+
+@pytest.fixture
+def db(db_factory: DatabaseFactory) -> Database:
+    return db_factory()

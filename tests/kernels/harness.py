@@ -1,0 +1,127 @@
+"""Drives a kernel as a runner does, and checks on the way what every kernel promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from eventide.kernels.aggregates import AggregateSpec
+from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, KernelSpec, Output, iter_rows
+from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.store import MemoryStore
+
+BIGINT, DOUBLE, STRING = pa.int64(), pa.float64(), pa.string()
+COUNT = AggregateSpec("__a0", "count", (), (), BIGINT)
+SUM = AggregateSpec("__a1", "sum", ("__i0",), (BIGINT,), BIGINT)
+KEYED: dict[str, Any] = {"keys": (("k", "__k0"),), "key_types": (STRING,), "originals": (("k", "__k0"), ("v", "__i0"))}
+KEYED_SUMS: dict[str, Any] = {**KEYED, "aggregates": (COUNT, SUM)}
+
+Row = tuple[Any, ...]  # (ts, key, value) or (ts, key, value, id)
+
+
+def table(rows: list[Row]) -> pa.Table:
+    """Packed rows; a row whose ts is None is a problem row."""
+    columns = {
+        TS: pa.array([row[0] for row in rows], pa.int64()),
+        PROBLEM: pa.array(["event_time_unparseable" if row[0] is None else None for row in rows], pa.string()),
+        DETAIL: pa.array(["'yesterday'" if row[0] is None else None for row in rows], pa.string()),
+        SEQ: pa.array(range(len(rows)), pa.int64()),
+        "__k0": pa.array([row[1] for row in rows], pa.string()),
+        "__i0": pa.array([row[2] for row in rows], pa.int64()),
+    }
+    if rows and len(rows[0]) > 3:
+        columns[DEDUP] = pa.array([row[3] for row in rows], pa.string())
+    return pa.table(columns)
+
+
+def micros(moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    apart = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (apart.days * 86_400 + apart.seconds) * 1_000_000 + apart.microseconds
+
+
+def main_row(row: dict[str, Any]) -> Row:
+    return (micros(row.pop("window_start")), micros(row.pop("window_end")), *row.values())
+
+
+@dataclass
+class Driver:
+    """One shard: rows and watermarks in, everything that came out collected. `spec` is wrapped in an intake if it has none."""
+
+    spec: KernelSpec
+    store: MemoryStore = field(default_factory=MemoryStore)
+    watermark: int | None = None
+    now: int = 0
+    rows_in: int = 0
+    main: list[Row] = field(default_factory=list)
+    side: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    gauges: dict[str, int] = field(default_factory=dict)
+    wake_at: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.spec, IntakeSpec):
+            self.spec = IntakeSpec(self.spec, self.spec.sides)  # type: ignore[attr-defined]
+
+    def batch(self, rows: list[Row], watermark: int | None = None) -> list[Row]:
+        """Rows under a watermark, then the closing work under the same one; the main rows that came of it.
+
+        Emissions as (window_start, window_end, emit_epoch, op, keys..., results...), times in microseconds.
+        """
+        self.watermark = watermark if watermark is not None else self.watermark
+        packed = table(rows)
+        self.rows_in += len(rows)
+        fresh = self._call("on_rows", packed)
+        if sum(self.counts.values()) != self.rows_in:
+            raise AssertionError(f"{self.rows_in} rows in, accounted for {self.counts}")
+        if self.wake_at is not None and self.watermark is not None and self.wake_at <= self.watermark:
+            fresh += self._call("on_time")
+        return fresh
+
+    def advance(self, watermark: int) -> list[Row]:
+        """A batch without rows."""
+        self.watermark = watermark
+        due = self.wake_at is not None and self.wake_at <= watermark
+        return self._call("on_time") if due else []
+
+    def tick(self, now: int) -> list[Row]:
+        self.now = now
+        return self._call("on_tick")
+
+    def flush(self) -> list[Row]:
+        return self._call("on_flush")
+
+    def restart(self) -> None:
+        """Nothing but the store survives; kernels are built anew for every call anyway."""
+        self.store = self.store.snapshot()
+
+    def _call(self, name: str, *args: Any) -> list[Row]:
+        before = self.store.snapshot()
+        output = self._once(name, self.store, *args)
+        repeated = self._once(name, before, *args)
+        if (output, self.store) != (repeated, before):
+            raise AssertionError(f"{name} repeated from the same state gave something else")
+        self._check_schemas(output)
+        fresh = [main_row(row) for row in iter_rows(output.main)]
+        self.main += fresh
+        self.side += iter_rows(output.side)
+        self.counts += output.counts
+        self.events += output.events
+        self.gauges.update(output.gauges)
+        self.wake_at = output.wake_at
+        return fresh
+
+    def _once(self, name: str, store: MemoryStore, *args: Any) -> Output:
+        output: Output = getattr(self.spec.build(), name)(*args, Clock(self.watermark, self.now), store)
+        return output
+
+    def _check_schemas(self, output: Output) -> None:
+        for found in output.main:
+            if found.schema != self.spec.main_schema:
+                raise AssertionError(f"main table has {found.schema}, promised was {self.spec.main_schema}")

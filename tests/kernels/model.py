@@ -1,0 +1,144 @@
+"""The reference: every window kind row by row, in plain Python, written to be read rather than to be fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = tuple[Any, ...]
+
+
+def sums(values: list[int | None]) -> Row:
+    """count(*) and sum(v)."""
+    known = [value for value in values if value is not None]
+    return (len(values), sum(known) if known else None)
+
+
+@dataclass
+class PaneModel:
+    """Tumbling and hopping windows that emit when they close."""
+
+    size: int
+    slide: int
+    offset: int = 0
+    lateness: int = 0
+    open: dict[tuple[int, Any], list[int | None]] = field(default_factory=dict)
+    late: list[Row] = field(default_factory=list)
+    flushed: set[int] = field(default_factory=set)
+
+    def step(self, rows: list[Row], watermark: int | None) -> list[Row]:
+        emitted = self.close(watermark)
+        for row in rows:
+            starts = [s for s in self.starts(row[0]) if not self.closed(s, watermark) and s not in self.flushed]
+            for start in starts:
+                self.open.setdefault((start, row[1]), []).append(row[2])
+            if not starts:
+                self.late.append(row)
+        return emitted
+
+    def close(self, watermark: int | None) -> list[Row]:
+        return [self.pop(place) for place in list(self.open) if self.closed(place[0], watermark)]
+
+    def flush(self) -> list[Row]:
+        self.flushed |= {start for start, _ in self.open}
+        return [self.pop(place) for place in list(self.open)]
+
+    def pop(self, place: tuple[int, Any]) -> Row:
+        values = self.open.pop(place)
+        return (place[0], place[0] + self.size, 0, 1, place[1], *sums(values))
+
+    def starts(self, ts: int) -> Iterator[int]:
+        start = (ts - self.offset) // self.slide * self.slide + self.offset
+        while start + self.size > ts:
+            yield start
+            start -= self.slide
+
+    def closed(self, start: int, watermark: int | None) -> bool:
+        return watermark is not None and start + self.size + self.lateness <= watermark
+
+
+@dataclass
+class Open:
+    """One group's window: its values, and what of it was emitted."""
+
+    start: int
+    end: int
+    key: Any
+    values: list[int | None] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    epoch: int = 0
+    waits: bool = False
+    shown: Row | None = None
+
+    def row(self, op: int, epoch: int) -> Row:
+        return (self.start, self.end, epoch, op, self.key, *sums(self.values))
+
+    def emit(self) -> Row:
+        self.shown = self.row(1, self.epoch)
+        self.epoch, self.waits = self.epoch + 1, False
+        return self.shown
+
+
+def retraction(shown: Row) -> Row:
+    return (*shown[:3], -1, *shown[4:])
+
+
+@dataclass
+class LivePaneModel:
+    """Tumbling and hopping windows in any emit mode."""
+
+    window: PaneModel
+    mode: str
+    max_groups: int | None = None
+    open: dict[tuple[int, Any], Open] = field(default_factory=dict)
+    late: int = 0
+    evicted: int = 0
+
+    def step(self, rows: list[Row], watermark: int | None) -> list[Row]:
+        emitted = self.pass_time(watermark)
+        touched: dict[tuple[int, Any], None] = {}
+        for ts, key, value, *_ in rows:
+            starts = [s for s in self.window.starts(ts) if not self.window.closed(s, watermark) and s not in self.window.flushed]
+            fitting = [s for s in sorted(starts) if self.fits(s, key)]
+            for start in fitting:
+                place = (start, key)
+                self.open.setdefault(place, Open(start, start + self.window.size, key)).values.append(value)
+                self.open[place].waits = True
+                touched[place] = None
+            self.late += not starts
+            self.evicted += bool(starts and not fitting)
+        return emitted + self.changed([self.open[place] for place in touched], watermark)
+
+    def fits(self, start: int, key: Any) -> bool:
+        held = {place[1] for place in self.open if place[0] == start}
+        return self.max_groups is None or key in held or len(held) < self.max_groups
+
+    def changed(self, groups: list[Open], watermark: int | None) -> list[Row]:
+        if self.mode == "changes":
+            for group in groups:
+                group.waits = group.shown is None or group.shown[4:] != group.row(1, 0)[4:]
+            groups = [group for group in groups if group.waits]
+            return [retraction(group.shown) for group in groups if group.shown] + [group.emit() for group in groups]
+        past = [group for group in groups if self.mode == "on watermark" and watermark is not None and group.end <= watermark]
+        return [group.emit() for group in (groups if self.mode == "on update" else past)]
+
+    def pass_time(self, watermark: int | None) -> list[Row]:
+        emitted = []
+        for place, group in list(self.open.items()):
+            closed = self.window.closed(group.start, watermark)
+            ended = self.mode == "on watermark" and watermark is not None and group.end <= watermark
+            if group.waits and (closed or ended):
+                emitted.append(group.emit())
+            if closed:
+                del self.open[place]
+        return emitted
+
+    def tick(self) -> list[Row]:
+        return [group.emit() for group in self.open.values() if group.waits]
+
+    def flush(self) -> list[Row]:
+        emitted = self.tick()
+        self.window.flushed |= {start for start, _ in self.open}
+        self.open.clear()
+        return emitted

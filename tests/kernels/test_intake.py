@@ -1,0 +1,51 @@
+import pytest
+
+from eventide.errors import OptionError
+from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.panes import PanedSpec
+from tests.kernels.harness import KEYED_SUMS, Driver, micros
+
+TUMBLE = PanedSpec(10, 10, **KEYED_SUMS)
+
+
+def test_a_problem_row_becomes_an_error_payload_and_the_rest_goes_on() -> None:
+    driver = Driver(TUMBLE)
+    driver.batch([(1, "A", 1), (None, "A", 2), (9, "A", 4)])
+    assert driver.advance(10) == [(0, 10, 0, 1, "A", 2, 5)]
+    (payload,) = driver.side
+    assert (payload["kind"], payload["reason"], payload["error_detail"]) == ("error", "event_time_unparseable", "'yesterday'")
+    assert payload["event_time"] is None
+    assert payload["original_event"] == '{"k": "A", "v": 2}'
+    assert driver.counts == {"used": 2, "error": 1}
+
+
+def test_strict_takes_no_row_at_or_behind_the_watermark() -> None:
+    driver = Driver(IntakeSpec(TUMBLE, TUMBLE.sides, policy="strict"))
+    driver.batch([(1, "A", 1)])
+    driver.batch([(5, "A", 2), (6, "A", 4)], watermark=5)
+    assert driver.advance(10) == [(0, 10, 0, 1, "A", 2, 5)]
+    assert [(p["kind"], p["reason"], micros(p["event_time"])) for p in driver.side] == [("late", "behind_watermark", 5)]
+
+
+def test_reassign_moves_a_slightly_late_row_to_the_watermark() -> None:
+    #  0         10        20
+    #  |  x  y   |      W  |      max_lateness 10: y moves to W, x is too old
+    driver = Driver(IntakeSpec(TUMBLE, TUMBLE.sides, policy="reassign", max_lateness=10))
+    driver.batch([(3, "A", 1), (7, "A", 2)], watermark=17)
+    assert driver.advance(20) == [(10, 20, 0, 1, "A", 1, 2)]
+    assert driver.events["reassigned"] == 1
+    assert [(p["reason"], micros(p["event_time"])) for p in driver.side] == [("behind_watermark", 3)]
+    assert driver.counts == {"used": 1, "late": 1}
+
+
+def test_before_the_first_watermark_nothing_is_late() -> None:
+    driver = Driver(IntakeSpec(TUMBLE, TUMBLE.sides, policy="strict"))
+    driver.batch([(-1_000_000, "A", 1)])
+    assert driver.counts == {"used": 1}
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"late\.policy is lenient"):
+        IntakeSpec(TUMBLE, TUMBLE.sides, policy="lenient")
+    with pytest.raises(OptionError, match=r"late\.max_lateness"):
+        IntakeSpec(TUMBLE, TUMBLE.sides, policy="reassign")

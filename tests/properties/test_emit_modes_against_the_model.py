@@ -1,0 +1,65 @@
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eventide.kernels.panes import PanedSpec
+from tests.kernels.harness import KEYED_SUMS, Driver
+from tests.kernels.model import LivePaneModel, PaneModel
+from tests.properties.strategies import Batch, streams
+from tests.properties.test_panes_against_the_model import FAR, windows
+
+MODES = ["on watermark", "on update", "every", "changes"]
+
+
+def pair(mode: str, window: dict[str, int], max_groups: int | None = None) -> tuple[LivePaneModel, Driver]:
+    model = LivePaneModel(PaneModel(**window), mode, max_groups)
+    return model, Driver(PanedSpec(**window, **KEYED_SUMS, emit=mode, every=1, max_groups=max_groups))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=60, deadline=None)
+@given(windows(), streams(), st.data())
+def test_every_mode_emits_what_the_model_emits(mode: str, window: dict[str, int], stream: list[Batch], data: Any) -> None:
+    model, driver = pair(mode, window)
+    for rows, watermark in stream:
+        assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
+        assert driver.counts["late"] == model.late
+        assert driver.gauges["open_windows"] == len({start for start, _ in model.open})
+        assert driver.gauges["open_groups"] == len(model.open)
+        if mode == "every" and data.draw(st.booleans()):
+            assert Counter(driver.tick(0)) == Counter(model.tick())
+        if data.draw(st.integers(0, 4)) == 0:
+            assert Counter(driver.flush()) == Counter(model.flush())
+    assert Counter(driver.batch([], FAR)) == Counter(model.pass_time(FAR))
+    assert driver.events["windows_opened"] == driver.events["windows_closed"]
+    assert driver.store.spaces() == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(windows(), streams())
+def test_a_change_log_sums_up_to_what_closing_windows_emit(window: dict[str, int], stream: list[Batch]) -> None:
+    changes, closing = Driver(PanedSpec(**window, **KEYED_SUMS, emit="changes")), Driver(PanedSpec(**window, **KEYED_SUMS))
+    for driver in (changes, closing):
+        for rows, watermark in [*stream, ([], FAR)]:
+            driver.batch(rows, watermark)
+    total: Counter[Any] = Counter()
+    for start, end, _, op, *rest in changes.main:
+        total[(start, end, *rest)] += op
+    assert total == Counter((start, end, *rest) for start, end, _, _, *rest in closing.main)
+    assert set(total.values()) <= {0, 1}
+
+
+@pytest.mark.parametrize("mode", ["on window close", "changes"])
+@settings(max_examples=60, deadline=None)
+@given(windows(), streams(), st.integers(1, 3))
+def test_a_full_window_takes_no_further_groups(mode: str, window: dict[str, int], stream: list[Batch], most: int) -> None:
+    window = {**window, "slide": window["size"]}
+    model, driver = pair(mode, window, most)
+    for rows, watermark in stream:
+        assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
+        assert (driver.counts["late"], driver.counts["evicted"]) == (model.late, model.evicted)
+    assert Counter(driver.batch([], FAR)) == Counter(model.pass_time(FAR))
+    assert {payload["reason"] for payload in driver.side if payload["kind"] == "evicted"} <= {"max_groups"}

@@ -1,0 +1,54 @@
+"""Sources that the SQL tests share, and short ways from SQL to a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eventide.plan import validate
+from eventide.plan.difference import canonical
+from eventide.plan.logical import EmitMode, Hop, LatePolicy, Session, Slide, Stream, Tumble
+from eventide.sql.catalog import Catalog
+from eventide.sql.parser import parse_statements
+
+HERE = Path(__file__).parent
+
+SOURCES = """
+CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, user STRING, t2 TIMESTAMP, st STRUCT<a: INT, b: ARRAY<STRUCT<x: INT>>>,
+  m MAP<STRING, INT>, arr ARRAY<INT>, end STRING, op STRING, `odd name` INT, value DOUBLE, date DATE,
+  EVENT TIME ts TYPE unixtimestamp_ms);
+CREATE SOURCE n (k STRING, v BIGINT, t TIMESTAMP);
+CREATE SOURCE w (window_start STRING, k STRING, v INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS);
+"""
+
+
+def catalog(sql: str = SOURCES) -> Catalog:
+    made = Catalog()
+    for statement in parse_statements(sql):
+        made.apply(statement)
+    return made
+
+
+def stream(query: str, sources: str = SOURCES) -> Stream:
+    """The stream `o` of a query, or of a whole CREATE STREAM o."""
+    made = catalog(sources)
+    create = query if query.lstrip().upper().startswith("CREATE") else f"CREATE STREAM o AS {query}"
+    for statement in parse_statements(create):
+        made.apply(statement)
+    return made.streams["o"]
+
+
+def meaning(of: Stream) -> list[str]:
+    """The canonical text without the columns of the input and of the sources, which the shared sources repeat."""
+    lines = [line for line in canonical(of).splitlines() if not line.startswith("input column")]
+    return [line for line in lines if line.strip().split()[0] not in ("connector", "column", "event") or line.startswith("event time:")]
+
+
+def allow_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every plan pass that can be lowered, whatever kernels there are."""
+    monkeypatch.setattr(validate, "RUNNABLE_WINDOWS", (Tumble, Hop, Session, Slide))
+    monkeypatch.setattr(validate, "RUNNABLE_EMITS", frozenset(EmitMode))
+    monkeypatch.setattr(validate, "RUNNABLE_POLICIES", frozenset(LatePolicy))
+    features = {"forward", "ordered", "dedup", "max_groups", "idle_timeout", "processing_time"}
+    monkeypatch.setattr(validate, "RUNNABLE_FEATURES", frozenset(features))

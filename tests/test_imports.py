@@ -1,0 +1,91 @@
+"""The import boundary of the packages: who may import whom, and that Spark stays in one folder."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "eventide"
+
+EVERYTHING = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")}
+# package: (what of eventide, which third-party packages)
+MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
+    "errors": (set(), set()),
+    "eventtime": ({"errors"}, set()),
+    "kernels": ({"errors", "eventtime"}, {"pyarrow", "numpy", "duckdb"}),
+    "plan": ({"errors", "eventtime", "kernels"}, {"sqlglot"}),
+    "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
+    "stream": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
+    "storage": ({"errors", "eventtime"}, {"pyarrow"}),
+    "result": ({"errors"}, {"pyarrow", "pandas"}),
+    "spark": ({"errors", "eventtime", "kernels", "plan", "sql", "storage", "result"}, {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"}),
+}
+LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
+ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)
+# Seen by type checkers only, so not an import when the program runs.
+TYPES_ONLY = {"database": {"pyspark"}}
+HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "sqlglot", "prompt_toolkit"}
+
+
+def modules() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def type_checking_lines(tree: ast.Module) -> set[int]:
+    """The lines below `if TYPE_CHECKING:`."""
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")]
+    return {line for block in blocks for node in block.body for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+
+
+def imported(tree: ast.Module, file: Path) -> Iterator[tuple[int, str]]:
+    """(line, absolute module) of every import of a file, at whatever depth it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: relative import"
+            module = node.module or ""
+            if module == "eventide":
+                yield from ((node.lineno, f"eventide.{name.name}") for name in node.names)
+            else:
+                yield node.lineno, module
+
+
+def package_of(file: Path) -> str:
+    return file.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_module_imports_only_what_its_package_may(file: Path) -> None:
+    package = package_of(file)
+    inside, outside = MAY_IMPORT.get(package, ANYTHING_BUT_SPARK)
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for_types = type_checking_lines(tree)
+    for line, module in imported(tree, file):
+        top, _, rest = module.partition(".")
+        if top == "eventide":
+            target = rest.partition(".")[0]
+            known = target in EVERYTHING
+            assert not known or target == package or target in inside, f"{file}:{line}: {package} must not import {module}"
+        elif top not in sys.stdlib_module_names:
+            allowed = outside | (TYPES_ONLY.get(package, set()) if line in for_types else set())
+            assert top in allowed, f"{file}:{line}: {package} must not import {module}"
+
+
+def modules_loaded_by(code: str) -> set[str]:
+    program = f"{code}\nimport sys; print(' '.join({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+def test_importing_eventide_does_not_import_pyspark() -> None:
+    assert not modules_loaded_by("import eventide") & {"pyspark", "py4j"}
+
+
+def test_the_command_line_loads_nothing_heavy_before_a_command_runs() -> None:
+    assert not modules_loaded_by("import eventide.cli.app") & HEAVY
