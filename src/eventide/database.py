@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from eventide.describe import describe_object, list_objects, text_result
 from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
-from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.kernels.contract import SIDE_KINDS
+from eventide.observe import accounting_of, metrics_of, progress_of
 from eventide.plan import logical
 from eventide.plan.difference import canonical
 from eventide.plan.explain import explain
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from eventide.spark.running import RunningStream
 
+_HEARTBEAT_SECONDS = 0.25
 _OPTIONS = ("master", "conf", "shards")
 
 
@@ -79,6 +81,7 @@ class Database:
         self._restored = {*self.catalog.sources, *self.catalog.streams, *self.catalog.sinks}
         self._guard = threading.RLock()
         self._live = False
+        self._clock: threading.Thread | None = None
         self._spools: dict[str, tuple[Spool, int]] = {}
 
     @property
@@ -283,21 +286,18 @@ class Database:
         """Totals since the stream began: rows_in = used + late + duplicate + error + evicted + rejected + shed."""
         with self._guard:
             self._check_open()
-            account = self._open(self.catalog.stream(stream).name).router.results.latest()
-            totals = account.totals if account else {}
-            return {name: totals.get(name, 0) for name in ("rows_in", USED, *SIDE_KINDS)}
+            return accounting_of(self._open(self.catalog.stream(stream).name))
 
     def metrics(self) -> dict[str, Any]:
         """Figures of every stream: accounting, events, gauges, watermark."""
         with self._guard:
             self._check_open()
-            return {name: self._metrics_of(name) for name in self.catalog.streams}
+            return {name: metrics_of(self._open(name)) for name in self.catalog.streams}
 
     def progress(self) -> list[dict[str, Any]]:
-        """One line per stream for a live display; cheap enough for once a second."""
-        with self._guard:
-            self._check_open()
-            return [self._progress_of(name) for name in self.catalog.streams]
+        """One line per stream for a live display; cheap enough for once a second, and never waits for a batch."""
+        running = [self._engine.opened(name) for name in list(self.catalog.streams)]
+        return [progress_of(stream) for stream in running if stream is not None]
 
     def explain(self, stream: str) -> str:
         """The plan of a stream as a tree."""
@@ -314,37 +314,6 @@ class Database:
     def _payloads(self, stream: str) -> pa.Table:
         return self._open(stream).router.results.read("side", PAYLOAD_SCHEMA)
 
-    def _metrics_of(self, name: str) -> dict[str, Any]:
-        running = self._open(name)
-        account = running.router.results.latest()
-        figures: dict[str, Any] = dict(account.totals) if account else {}
-        for gauge, value in (account.gauges if account else {}).items():
-            plain = gauge.split("#")[0]
-            figures[plain] = max(figures.get(plain, value), value) if plain.startswith("max_") else figures.get(plain, 0) + value
-        figures.update({"watermark": self.watermark(name), "batches": account.batch + 1 if account else 0})
-        return {**self.accounting(name), **figures}
-
-    def _progress_of(self, name: str) -> dict[str, Any]:
-        running = self._open(name)
-        figures = self._metrics_of(name)
-        watermark = running.watermark()
-        told = running.progress()
-        failure = running.failed()
-        moment = None if watermark is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=watermark)
-        return {
-            "stream": name,
-            "rows_in": figures["rows_in"],
-            "rows_per_second": float(told.get("processedRowsPerSecond") or 0.0),
-            "watermark": moment,
-            "watermark_lag_seconds": None if watermark is None else time.time() - watermark / 1_000_000,
-            "open_windows": figures.get("open_windows", 0),
-            "late": figures["late"],
-            "errors": figures["error"],
-            "batches": figures["batches"],
-            "state_bytes": figures.get("state_bytes", 0),
-            "error": None if failure is None else failure.message,
-        }
-
     # Running --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -356,12 +325,15 @@ class Database:
                 running = self._open(name)
                 running.start()
                 running.publish()
+            if self._clock is None:
+                self._clock = threading.Thread(target=self._keep_time, name="eventide heartbeat", daemon=True)
+                self._clock.start()
 
     def stop(self, graceful: bool = True) -> None:
         """Stop all streams. A graceful stop takes in all that is there and gives out what is still open, a quick one does not."""
+        self._halt()
         with self._guard:
             self._check_open()
-            self._live = False
             try:
                 if graceful:
                     for name in self.catalog.streams:
@@ -371,16 +343,33 @@ class Database:
 
     def close(self) -> None:
         """Stop quickly and let everything go: queries, Spark if it was started here, a temporary checkpoint."""
+        self._halt()
         with self._guard:
             if self._lock is None:
                 return
-            self._live = False
             try:
                 self._engine.close()
             finally:
                 self._lock.release()
                 self._lock = None
                 self._remove_temporary()
+
+    def _keep_time(self) -> None:
+        """While the streams run by themselves, let them notice that time passes."""
+        while self._live:
+            with self._guard:
+                for name in self.catalog.streams if self._live else ():
+                    running = self._open(name)
+                    if running.is_active:
+                        running.beat()
+            time.sleep(_HEARTBEAT_SECONDS)
+
+    def _halt(self) -> None:
+        """End the heartbeat; to be called without the guard, which it may be waiting for."""
+        self._live = False
+        clock, self._clock = self._clock, None
+        if clock is not None:
+            clock.join()
 
     def __enter__(self) -> Database:
         return self

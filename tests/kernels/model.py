@@ -58,7 +58,7 @@ class PaneModel:
         return watermark is not None and start + self.size + self.lateness <= watermark
 
 
-@dataclass
+@dataclass(eq=False)
 class Open:
     """One group's window: its values, and what of it was emitted."""
 
@@ -66,7 +66,6 @@ class Open:
     end: int
     key: Any
     values: list[int | None] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
     epoch: int = 0
     waits: bool = False
     shown: Row | None = None
@@ -141,4 +140,89 @@ class LivePaneModel:
         emitted = self.tick()
         self.window.flushed |= {start for start, _ in self.open}
         self.open.clear()
+        return emitted
+
+
+@dataclass
+class SessionModel:
+    """Sessions in any emit mode."""
+
+    gap: int
+    lateness: int = 0
+    mode: str = "on window close"
+    open: list[Open] = field(default_factory=list)
+    gone: list[Open] = field(default_factory=list)
+    late: int = 0
+    merged: int = 0
+
+    def step(self, rows: list[Row], watermark: int | None) -> list[Row]:
+        emitted = self.pass_time(watermark)
+        fresh = []
+        for ts, key, value, *_ in rows:
+            if any(g.key == key and g.start - self.gap <= ts <= g.end for g in self.gone):
+                self.late += 1
+            else:
+                fresh.append(Open(ts, ts + self.gap, key, [value]))
+        taken_back: list[Row] = []
+        touched: list[Open] = []
+        for key in {part.key for part in fresh}:
+            mine = [part for part in self.open + fresh if part.key == key]
+            for parts in self.runs(mine):
+                self.settle(parts, watermark, taken_back, touched)
+        if self.mode == "changes":
+            return emitted + taken_back + [session.emit() for session in touched if session.waits]
+        past = self.mode == "on watermark" and watermark is not None
+        now = [s for s in touched if self.mode == "on update" or (past and s.end <= watermark)]  # type: ignore[operator]
+        return emitted + [session.emit() for session in now]
+
+    def runs(self, parts: list[Open]) -> list[list[Open]]:
+        found: list[list[Open]] = []
+        for part in sorted(parts, key=lambda p: p.start):
+            if found and part.start <= max(p.end for p in found[-1]):
+                found[-1].append(part)
+            else:
+                found.append([part])
+        return found
+
+    def settle(self, parts: list[Open], watermark: int | None, taken_back: list[Row], touched: list[Open]) -> None:
+        stored = [part for part in parts if part in self.open]
+        start, end = min(part.start for part in parts), max(part.end for part in parts)
+        if len(stored) == len(parts):
+            return
+        if not stored and watermark is not None and end + self.lateness <= watermark:
+            self.late += len(parts)
+            return
+        whole = Open(start, end, parts[0].key, [value for part in parts for value in part.values], waits=True)
+        self.merged += max(0, len(stored) - 1)
+        for part in stored:
+            self.open.remove(part)
+            if (part.start, part.end) == (start, end):
+                whole.epoch, whole.shown = part.epoch, part.shown
+        self.open.append(whole)
+        touched.append(whole)
+        if whole.shown is not None and whole.shown[4:] == whole.row(1, 0)[4:] and self.mode == "changes":
+            whole.waits = False
+        else:
+            taken_back += [retraction(part.shown) for part in stored if part.shown]
+
+    def pass_time(self, watermark: int | None) -> list[Row]:
+        if watermark is None:
+            return []
+        emitted = []
+        for session in list(self.open):
+            closed = session.end + self.lateness <= watermark
+            if session.waits and (closed or (self.mode == "on watermark" and session.end <= watermark)):
+                emitted.append(session.emit())
+            if closed:
+                self.open.remove(session)
+        self.gone = [g for g in self.gone if g.end + self.lateness > watermark]
+        return emitted
+
+    def tick(self) -> list[Row]:
+        return [session.emit() for session in self.open if session.waits]
+
+    def flush(self) -> list[Row]:
+        emitted = self.tick()
+        self.gone += self.open
+        self.open = []
         return emitted

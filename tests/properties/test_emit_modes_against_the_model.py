@@ -2,8 +2,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from eventide.kernels.panes import PanedSpec
 from tests.kernels.harness import KEYED_SUMS, Driver

@@ -134,7 +134,7 @@ class ClosingPanes:
 
     def _main_table(self, merged: pa.Table) -> pa.Table:
         windows = ints(merged, SLICE)
-        epoch = pa.array(np.zeros(len(windows), np.int64))
+        epoch = np.zeros(len(windows), np.int64)
         return main_table(self._aggregation, merged, self._paces.starts(windows), self._paces.ends(windows), epoch, 1)
 
     def _load(self, store: Store) -> _Index:

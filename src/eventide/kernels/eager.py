@@ -12,13 +12,11 @@ from eventide.kernels.columns import Ints, column, ints
 from eventide.kernels.contract import TS, USED, Output, Store
 from eventide.kernels.emission import Moments
 from eventide.kernels.grouping import group_rows
-from eventide.kernels.keyed import START, Directory
+from eventide.kernels.keyed import HASH, START, Directory, hashes_of, unmarked
 from eventide.kernels.live import LiveKernel, Mask
-from eventide.kernels.sides import LATE_REASON, Sides
+from eventide.kernels.sides import EVICTED_REASON, LATE_REASON, Sides
 from eventide.kernels.slices import SLICE
 from eventide.kernels.windows import Paces
-
-EVICTED_REASON = "max_groups"
 
 
 class EagerPanes(LiveKernel):
@@ -48,10 +46,8 @@ class EagerPanes(LiveKernel):
             return
         partial = self._folded.fold(rows, [pa.array(slices)])
         source, fresh = self._spread(partial, watermark, directory)
-        keys = [column(partial, name) for name in self._folded.keys]
-        self._table.make_room(fresh.num_rows, directory, store)
-        buckets = self._table.buckets_of(keys, partial.num_rows, directory)
-        held = self._table.read(buckets, directory, store)
+        shelf = self._table.find(ints(fresh, HASH), directory, store)
+        held = shelf.asked
         if self._max_groups is not None:
             admitted = self._admitted(held, fresh, self._max_groups, directory)
             evicted = self._evicted(rows, slices, np.setdiff1d(np.arange(partial.num_rows), source[admitted]))
@@ -60,7 +56,7 @@ class EagerPanes(LiveKernel):
             fresh = fresh.filter(pa.array(admitted))
         merged = self._merge(held, held, fresh, watermark, output)
         self._count_windows(ints(merged, START), ints(held, START), directory, output)
-        self._table.write(buckets, merged, directory, store)
+        self._table.write(shelf.buckets, shelf.others, merged, directory, store)
 
     def _spread(self, partial: pa.Table, watermark: int | None, directory: Directory) -> tuple[Ints, pa.Table]:
         """One row per open window of each partial, and from which partial each came."""
@@ -69,10 +65,9 @@ class EagerPanes(LiveKernel):
             is_open = ~np.isin(windows, directory.flushed)
             source, windows = source[is_open], windows[is_open]
         spread = partial.take(pa.array(source)).drop_columns([SLICE])
-        nothing = pa.array(np.zeros(len(windows), np.int64))
         bounds = [pa.array(self._paces.starts(windows)), pa.array(self._paces.ends(windows))]
-        arrays = [*bounds, *spread.columns, *[nothing for _ in self._aggregation.marks]]
-        return source, pa.Table.from_arrays(arrays, schema=self._aggregation.schema)
+        hashes = hashes_of([column(partial, name) for name in self._folded.keys], partial.num_rows)
+        return source, unmarked([*bounds, *spread.columns], hashes[source], self._aggregation.schema)
 
     def _admitted(self, held: pa.Table, fresh: pa.Table, most: int, directory: Directory) -> Mask:
         """Which new rows belong to groups that are known in their window or still fit into it, first come first served."""
@@ -93,7 +88,7 @@ class EagerPanes(LiveKernel):
         return known[group[held.num_rows :]]
 
     def _evicted(self, rows: pa.Table, slices: Ints, partials: Ints) -> Mask:
-        """Which rows were folded into these partials; groups are numbered by their first row, as `fold` does."""
+        """Which rows were folded into these partials; `fold` numbers groups by their keys in the same way."""
         by = [pa.array(slices), *self._folded.key_columns(rows)]
         return np.isin(present(group_rows(by, [], segments=True).segments).group, partials)
 

@@ -60,7 +60,7 @@ class Groups:
 
 
 def group_rows(keys: Sequence[pa.Array], reductions: Sequence[Reduction], *, segments: bool) -> Groups:
-    """Group rows by at least one key column; groups come in the order of their first row."""
+    """Group rows by at least one key column. The numbers of the groups depend on the key columns alone."""
     nested = any(is_nested(key.type) for key in keys)
     names = [f"k{n}" for n in range(len(keys))]
     arrays = [sortable(key) for key in keys]

@@ -1,7 +1,7 @@
 """Open windows by group, in buckets by the hash of the group's key, for kernels that look groups up.
 
 A bucket is one blob: the rows of its groups, sorted by hash and window start, so that equal contents are equal bytes. The number
-of buckets is a power of two that follows the number of rows (about a thousand a bucket): a small batch then reads and
+of buckets is a power of two that follows the number of rows (some hundred a bucket): a small batch then reads and
 writes a few small blobs, and a large one pays a fraction of a microsecond per row. A directory, one small blob, holds
 for each bucket how many rows it has, when the next one is due and whether some wait to be emitted: so closing reads
 only buckets that have something to close.
@@ -17,22 +17,23 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.codec import Codec
-from eventide.kernels.columns import Ints, column, ints
+from eventide.kernels.columns import Ints, ints
 from eventide.kernels.contract import Store
-from eventide.kernels.hashing import Hashes, hash_rows
+from eventide.kernels.hashing import hash_rows
 
 START, END = "start", "end"
 EPOCH = "epoch"  # how often this group and window was emitted
 FRESH = "fresh"  # CLEAN, WAITING or CHANGED
 GONE = "gone"  # 1: a flush has emitted this window; it takes no more rows
-MARKS = (EPOCH, FRESH, GONE)
+HASH = "hash"  # of the keys; kept, so that text need not be hashed again
+MARKS = (pa.field(EPOCH, pa.int32()), pa.field(FRESH, pa.int8()), pa.field(GONE, pa.int8()), pa.field(HASH, pa.int64()))
 CLEAN, WAITING, CHANGED = 0, 1, 2  # emitted as it is; changed since; changed by this very batch
 NEVER = np.iinfo(np.int64).max
 
 SPACE, META = "groups", "meta"
-_PER_BUCKET = 1024
+_PER_BUCKET = 512
 _BITS, _BUCKET, _WINDOW, _FLUSHED = 0, 1, 2, 3
-_DIRECTORY_SCHEMA = pa.schema([("what", pa.int8()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])
+_DIRECTORY_SCHEMA = pa.schema([("what", pa.int8()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()), ("d", pa.int64())])
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Directory:
     rows: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     due: Ints = field(default_factory=lambda: np.full(1, NEVER))
     waiting: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    gone: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     windows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     groups: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     flushed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -52,17 +54,29 @@ class Directory:
         due = int(self.due.min())
         return None if due == NEVER else due
 
+    @property
+    def open_groups(self) -> int:
+        return int(self.rows.sum() - self.gone.sum())
+
     def resize(self, bits: int) -> None:
         self.bits = bits
-        self.rows, self.waiting = np.zeros(1 << bits, np.int64), np.zeros(1 << bits, np.int64)
+        self.rows, self.waiting, self.gone = (np.zeros(1 << bits, np.int64) for _ in range(3))
         self.due = np.full(1 << bits, NEVER)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Rows of some buckets: those of the keys that were asked for, and the others."""
+
+    buckets: Ints
+    asked: pa.Table
+    others: pa.Table
 
 
 class KeyedTable:
     """Tables with the leading columns START and END and the marks MARKS; `due_of` says when a row is next looked at."""
 
     def __init__(self, aggregation: Aggregation, fingerprint: str, due_of: Callable[[pa.Table], Ints]) -> None:
-        self._aggregation = aggregation
         self._codec = Codec(fingerprint, aggregation.schema)
         self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
         self._due_of = due_of
@@ -72,56 +86,56 @@ class KeyedTable:
         if not blobs:
             return Directory()
         table = self._directory_codec.decode(blobs[0])
-        what, a, b, c = (ints(table, name) for name in ("what", "a", "b", "c"))
+        what, a, b, c, d = (ints(table, name) for name in _DIRECTORY_SCHEMA.names)
         bucket, window = what == _BUCKET, what == _WINDOW
-        return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], a[window], b[window], a[what == _FLUSHED])
+        return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], a[what == _FLUSHED])
 
     def save(self, directory: Directory, store: Store) -> None:
         if not directory.rows.any() and not len(directory.flushed):
             store.delete(META, 0)
             return
-        parts = [
-            (_BITS, np.array([directory.bits]), None, None),
-            (_BUCKET, directory.rows, directory.due, directory.waiting),
-            (_WINDOW, directory.windows, directory.groups, None),
-            (_FLUSHED, directory.flushed, None, None),
+        parts: list[tuple[int, list[Ints]]] = [
+            (_BITS, [np.array([directory.bits])]),
+            (_BUCKET, [directory.rows, directory.due, directory.waiting, directory.gone]),
+            (_WINDOW, [directory.windows, directory.groups]),
+            (_FLUSHED, [directory.flushed]),
         ]
-        what = np.concatenate([np.full(len(first), kind, np.int8) for kind, first, _, _ in parts])
-        columns = [np.concatenate([np.zeros(len(part[1]), np.int64) if part[n] is None else part[n] for part in parts]) for n in (1, 2, 3)]
-        table = pa.Table.from_arrays([pa.array(what), *map(pa.array, columns)], schema=_DIRECTORY_SCHEMA)
+        what = np.concatenate([np.full(len(columns[0]), kind, np.int8) for kind, columns in parts])
+        padded = [columns + [np.zeros(len(columns[0]), np.int64)] * (4 - len(columns)) for _, columns in parts]
+        values = [pa.array(np.concatenate(columns)) for columns in zip(*padded, strict=True)]
+        table = pa.Table.from_arrays([pa.array(what), *values], schema=_DIRECTORY_SCHEMA)
         store.replace(META, 0, self._directory_codec.encode(table))
 
-    def buckets_of(self, keys: list[pa.Array], length: int, directory: Directory) -> Ints:
-        """The buckets, ascending, in which rows with these keys lie."""
-        return np.unique(_buckets(hash_rows(keys, length), directory.bits))
-
-    def make_room(self, more: int, directory: Directory, store: Store) -> None:
-        """Choose a fitting number of buckets, with `more` rows about to come, before any bucket is read."""
-        held = int(directory.rows.sum())
-        wanted = max(0, (held + more) // _PER_BUCKET).bit_length()
-        if directory.bits - 3 <= wanted <= directory.bits:
-            return
-        everything = self.read(np.flatnonzero(directory.rows), directory, store)
-        for bucket in store.buckets(SPACE):
-            store.delete(SPACE, bucket)
-        directory.resize(wanted)
-        if held:
-            self.write(np.arange(1 << wanted), everything, directory, store)
+    def find(self, hashes: Ints, directory: Directory, store: Store) -> Shelf:
+        """What is held for keys with these hashes, in buckets of a size that leaves room for a row for each."""
+        wanted = np.unique(hashes)
+        self._make_room(len(wanted), directory, store)
+        buckets = np.unique(_buckets(wanted, directory.bits))
+        table = self.read(buckets, directory, store)
+        held = ints(table, HASH)
+        hit = wanted[np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)] == held
+        return Shelf(buckets, table.filter(pa.array(hit)), table.filter(pa.array(~hit)))
 
     def read(self, buckets: Ints, directory: Directory, store: Store) -> pa.Table:
-        """All rows of some buckets."""
+        """All rows of some ascending buckets, sorted by hash and start."""
         blobs = [blob for bucket in buckets if directory.rows[bucket] for blob in store.read(SPACE, int(bucket))]
         return self._codec.decode_all(blobs)
 
-    def write(self, buckets: Ints, table: pa.Table, directory: Directory, store: Store) -> None:
-        """Put these rows in the place of all rows of some ascending buckets, to which all of them must belong."""
-        hashes = hash_rows([column(table, name) for name in self._aggregation.keys], table.num_rows)
-        order = np.lexsort((ints(table, START), hashes))
-        table = table.take(pa.array(order)).combine_chunks()
-        numbers = _buckets(hashes[order], directory.bits)
-        starts, ends = np.searchsorted(numbers, buckets), np.searchsorted(numbers, buckets, side="right")
-        due, waiting = self._due_of(table), ints(table, FRESH) != CLEAN
-        for bucket, start, end in zip(buckets.tolist(), starts.tolist(), ends.tolist(), strict=True):
+    def write(self, buckets: Ints, kept: pa.Table, changed: pa.Table, directory: Directory, store: Store) -> None:
+        """Put these rows in the place of all rows of some ascending buckets, to which all of them must belong.
+
+        `kept` must be sorted as `read` gives it, and have no hash in common with `changed`.
+        """
+        table = kept
+        if changed.num_rows:
+            changed = changed.take(pa.array(np.lexsort((ints(changed, START), ints(changed, HASH)))))
+            table = pa.concat_tables([kept, changed])
+            table = table.take(pa.array(np.argsort(ints(table, HASH), kind="stable")))
+        table = table.combine_chunks()
+        numbers = _buckets(ints(table, HASH), directory.bits)
+        bounds = np.searchsorted(numbers, np.append(buckets, NEVER))
+        due, waiting, gone = self._due_of(table), ints(table, FRESH) != CLEAN, ints(table, GONE)
+        for bucket, start, end in zip(buckets.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False):
             if start < end:
                 store.replace(SPACE, bucket, self._codec.encode(table.slice(start, end - start)))
             elif directory.rows[bucket]:
@@ -129,13 +143,36 @@ class KeyedTable:
             directory.rows[bucket] = end - start
             directory.due[bucket] = due[start:end].min(initial=NEVER)
             directory.waiting[bucket] = waiting[start:end].sum()
+            directory.gone[bucket] = gone[start:end].sum()
+
+    def _make_room(self, more: int, directory: Directory, store: Store) -> None:
+        """Choose a fitting number of buckets before one is read."""
+        held = int(directory.rows.sum())
+        wanted = (max(held, more) // _PER_BUCKET).bit_length()
+        if directory.bits - 3 <= wanted <= directory.bits:
+            return
+        everything = self.read(np.flatnonzero(directory.rows), directory, store)
+        for bucket in store.buckets(SPACE):
+            store.delete(SPACE, bucket)
+        directory.resize(wanted)
+        if held:
+            self.write(np.arange(1 << wanted), everything, everything.slice(0, 0), directory, store)
 
     def state_bytes(self, store: Store) -> int:
         return sum(store.size(SPACE, bucket)[1] for bucket in store.buckets(SPACE))
 
 
-def _buckets(hashes: Hashes, bits: int) -> Ints:
-    """The upper bits of each hash, so that rows sorted by hash are sorted by bucket."""
-    if bits == 0:
-        return np.zeros(len(hashes), np.int64)
-    return (hashes >> np.uint64(64 - bits)).astype(np.int64)
+def hashes_of(keys: list[pa.Array], length: int) -> Ints:
+    """The hash of each row's keys, as it stands in the column HASH."""
+    return hash_rows(keys, length).view(np.int64)
+
+
+def unmarked(columns: list[pa.Array], hashes: Ints, schema: pa.Schema) -> pa.Table:
+    """A table of new rows: the columns up to the marks, and no mark but the hash."""
+    marks = [pa.array(hashes if field.name == HASH else np.zeros(len(hashes), np.int64), field.type) for field in MARKS]
+    return pa.Table.from_arrays([*columns, *marks], schema=schema)
+
+
+def _buckets(hashes: Ints, bits: int) -> Ints:
+    """The upper bits of each hash, moved to start at 0: rows sorted by hash are sorted by bucket."""
+    return (hashes >> (64 - bits)) + (1 << (bits - 1)) if bits else np.zeros(len(hashes), np.int64)

@@ -69,7 +69,8 @@ class LiveKernel(ABC):
         buckets = np.flatnonzero(directory.waiting if self._moments.on_tick else ())
         if len(buckets):
             table = self._table.read(buckets, directory, store)
-            self._table.write(buckets, self._emit(table, ints(table, FRESH) != CLEAN, output), directory, store)
+            table = self._emit(table, ints(table, FRESH) != CLEAN, output)
+            self._table.write(buckets, table, table.slice(0, 0), directory, store)
         return self._finish(directory, store, output)
 
     def on_flush(self, clock: Clock, store: Store) -> Output:
@@ -79,7 +80,7 @@ class LiveKernel(ABC):
         if len(buckets):
             table = self._table.read(buckets, directory, store)
             table = self._emit(table, ints(table, FRESH) != CLEAN, output)
-            self._table.write(buckets, self._flushed(table, directory, output), directory, store)
+            self._table.write(buckets, self._flushed(table, directory, output), table.slice(0, 0), directory, store)
         return self._finish(directory, store, output)
 
     def _due_of(self, table: pa.Table) -> Ints:
@@ -98,7 +99,7 @@ class LiveKernel(ABC):
             closed = ints(table, END) + self._lateness <= watermark
             ended = closed | (self._moments.at_end & (ints(table, END) <= watermark))
             table = self._emit(table, ended & (ints(table, FRESH) != CLEAN), output)
-            self._table.write(buckets, table.filter(pa.array(~closed)), directory, store)
+            self._table.write(buckets, table.filter(pa.array(~closed)), table.slice(0, 0), directory, store)
             self._forget(table.filter(pa.array(closed)), watermark, directory, output)
         else:
             self._forget(self._aggregation.schema.empty_table(), watermark, directory, output)
@@ -151,20 +152,21 @@ class LiveKernel(ABC):
         return marked(table, chosen)
 
     def _main(self, rows: pa.Table, op: int) -> pa.Table:
-        return main_table(self._aggregation, rows, ints(rows, START), ints(rows, END), column(rows, EPOCH), op)
+        return main_table(self._aggregation, rows, ints(rows, START), ints(rows, END), ints(rows, EPOCH), op)
 
     def _finish(self, directory: Directory, store: Store, output: Output) -> Output:
         self._table.save(directory, store)
         output.wake_at = self._wake_at(directory)
         output.gauges.update(
-            open_windows=self._open_windows(directory), open_groups=int(directory.rows.sum()), state_bytes=self._table.state_bytes(store)
+            open_windows=self._open_windows(directory), open_groups=directory.open_groups, state_bytes=self._table.state_bytes(store)
         )
         return output
 
 
 def with_column(table: pa.Table, name: str, values: Ints) -> pa.Table:
-    """The table with other values in one of its int64 columns."""
-    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, pa.int64()))
+    """The table with other values in one of its integer columns."""
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
 
 
 def marked(table: pa.Table, emitted: Mask) -> pa.Table:

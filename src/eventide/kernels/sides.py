@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from eventide.kernels.columns import Ints, column, timestamps, typed
 from eventide.kernels.contract import SIDE_SCHEMA, TS
 
-LATE_REASON = "allowed_lateness_exceeded"
+LATE_REASON, EVICTED_REASON = "allowed_lateness_exceeded", "max_groups"
 _MOMENT = pa.timestamp("us", tz="UTC")
 _TEXT_NEEDS_CARE = r"[\x00-\x1f\x7f]"
 

@@ -56,7 +56,8 @@ def _main(physical: Physical, packed: dict[str, StructField], results: dict[str,
         users = [StructField(named.name, packed[named.sql].dataType) for named in physical.originals]
         return StructType(users)
     keys = [StructField(f"__k{i}", packed[key.sql].dataType) for i, key in enumerate(physical.keys)]
-    return StructType([*_WINDOW_COLUMNS, *keys, *results.values(), StructField("window_id", StringType())])
+    calls = [StructField(name, field.dataType) for name, field in results.items()]  # nullable: side rows have none
+    return StructType([*_WINDOW_COLUMNS, *keys, *calls, StructField("window_id", StringType())])
 
 
 def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructField]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
 
-from eventide.kernels.contract import DETAIL, PROBLEM, TS, WINDOW_END, WINDOW_START, KernelSpec
+from eventide.kernels.contract import DETAIL, PROBLEM, SEQ, TS, WINDOW_END, WINDOW_START, KernelSpec
 from eventide.plan.logical import Filter
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
 from eventide.spark.analysis import Analyzed, analyze
@@ -19,7 +19,7 @@ from eventide.spark.pack import ACCOUNT, AT, KIND, PACKED_SCHEMA, SHARD, SIDE, T
 from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, VIA, ShardProcessor
 from eventide.spark.resolve import CARRIED, UNDECODABLE, override, resolve_scan
 from eventide.spark.sharding import shard_numbers
-from eventide.spark.sources.common import ARRIVAL, SourceContext, user_schema
+from eventide.spark.sources.common import SourceContext, user_schema
 from eventide.spark.sources.embedded import inbox_frame
 from eventide.spark.sources.registry import source_frame
 from eventide.spark.types import to_arrow_schema
@@ -66,7 +66,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
     analyzed = analyze(context.spark, physical, schema)
     spec = kernel_spec(physical, analyzed)
     numbers = tuple(shard_numbers(shards))
-    packed = [_packed(physical, branch, frame, users, analyzed, numbers) for branch, frame in zip(physical.branches, frames, strict=True)]
+    packed = [_packed(physical, number, frame, users, analyzed, numbers) for number, frame in enumerate(frames)]
     tagged = (
         reduce(DataFrame.union, packed)
         .groupBy("shard")
@@ -100,18 +100,19 @@ def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:
 
 
 def _packed(
-    physical: Physical, branch: Branch, frame: DataFrame, users: list[str], analyzed: Analyzed, numbers: tuple[int, ...]
+    physical: Physical, number: int, frame: DataFrame, users: list[str], analyzed: Analyzed, numbers: tuple[int, ...]
 ) -> DataFrame:
+    branch = physical.branches[number]
     if physical.time is not None:
         frame = override(frame, users, physical.time, branch.source.max_future_skew)
     columns = [_normalised(F.expr(named.sql), analyzed.packed[named.name]).alias(named.name) for named in physical.packed]
-    rows = frame.select(KIND, AT, ARRIVAL, TS, VIA, PROBLEM, DETAIL, *columns)
+    rows = frame.select(KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL, *columns)
     if not analyzed.needs_arrival:
-        rows = rows.drop(ARRIVAL)
+        rows = rows.drop(SEQ)
     rows = rows.withColumn(SHARD, _shard(physical, len(numbers)))
     lag = branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
-    packed = rows.mapInArrow(Packer(numbers, lag), PACKED_SCHEMA)
-    return packed.withWatermark("max_ts", "0 seconds").select("shard", "control", "at", "rows", "blob")
+    packed = rows.mapInArrow(Packer(number, numbers, lag), PACKED_SCHEMA)
+    return packed.withWatermark("max_ts", "0 seconds").drop("max_ts")
 
 
 def _shard(physical: Physical, shards: int) -> Column:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from eventide.errors import CheckpointError
+from eventide.eventtime.heartbeat import Heartbeat, Pulse
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
-from eventide.plan.physical import Physical
+from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan
 from eventide.spark import session as sessions
 from eventide.spark.compile import Compiled, compile_stream
@@ -45,13 +46,20 @@ class Engine:
         settings = self._settings(stream, physical)
         inbox = Inbox(self._layout.inbox(stream.name))
         compiled = self._compile(physical, settings["shards"])
-        router = Router(stream.name, Results(self._layout.results(stream.name)), compiled.outputs, compiled.originals)
-        spools = {branch.source.name: Spool(self._layout.source(branch.source.name)) for branch in physical.branches}
+        names = tuple(branch.source.name for branch in physical.branches)
+        heartbeat = Heartbeat(_pulses(physical), compiled.spec.tick_every)
+        results = Results(self._layout.results(stream.name))
+        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, heartbeat)
+        spools = {name: Spool(self._layout.source(name)) for name in names}
         running = RunningStream(stream.name, self._layout.stream(stream.name), compiled, router, inbox, spools)
         self._streams[stream.name] = running
         for sink in sinks:
             self.attach(stream, sink)
         return running
+
+    def opened(self, name: str) -> RunningStream | None:
+        """The stream if it has been opened; opens nothing."""
+        return self._streams.get(name)
 
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
@@ -106,6 +114,13 @@ class Engine:
         elif kept["plan_id"] != physical.plan_id:
             raise another_plan(stream.name, kept["plan"], text)
         return kept
+
+
+def _pulses(physical: Physical) -> list[Pulse]:
+    by_name = {branch.source.name: branch for branch in physical.branches}
+    return [
+        Pulse(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark)) for name, branch in by_name.items()
+    ]
 
 
 def another_plan(stream: str, old: str, new: str) -> CheckpointError:

@@ -12,25 +12,27 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 
-from eventide.kernels.contract import PROBLEM, TS
+from eventide.kernels.contract import PROBLEM, SEQ, TS
 from eventide.spark.clock import SHIFT_US
 
 KIND = "__kind"  # "rows", or the kind of a control entry: see storage.inbox
 SHARD = "__shard"
 AT = "__at"  # a control entry's time
-PACKED_SCHEMA = "shard int, max_ts timestamp, control string, at long, rows long, blob binary"
+PACKED_SCHEMA = "shard int, max_ts timestamp, branch int, claim long, top long, control string, blob binary"
 _PACKED_ARROW = pa.schema(
     [
         ("shard", pa.int32()),
         ("max_ts", pa.timestamp("us", tz="UTC")),
+        ("branch", pa.int32()),
+        ("claim", pa.int64()),  # max_ts again, in plain microseconds: the watermark that these rows allow their source
+        ("top", pa.int64()),  # the latest event time
         ("control", pa.string()),
-        ("at", pa.int64()),
-        ("rows", pa.int64()),
         ("blob", pa.binary()),
     ]
 )
-PackedRow = tuple[int, int | None, str | None, int | None, int, bytes | None]  # as in PACKED_SCHEMA
+PackedRow = tuple[int, int | None, int, int | None, int | None, str | None, bytes | None]  # as in PACKED_SCHEMA
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
 
 
@@ -51,9 +53,10 @@ class Packer:
     """mapInArrow function: rows with KIND, SHARD and AT → one packed row per shard, with the watermark that they allow.
 
     `numbers` are the group keys of the shards; `lag` is subtracted here, in microseconds, before Spark rounds to
-    milliseconds. Rows with a problem never move the watermark.
+    milliseconds. Rows with a problem never move the watermark. `branch` numbers the stream's sources.
     """
 
+    branch: int
     numbers: tuple[int, ...]
     lag: int
 
@@ -71,18 +74,21 @@ class Packer:
 
     def _pack(self, table: pa.Table) -> pa.RecordBatch:
         is_row = pc.equal(table[KIND], "rows")
-        rows = table if pc.all(is_row).as_py() else table.filter(is_row)
+        rows = numbered(table if pc.all(is_row).as_py() else table.filter(is_row))
         packed: list[PackedRow] = self._controls(table.filter(pc.invert(is_row))) if rows.num_rows < table.num_rows else []
         top = self._top(rows)
         for shard, part in self._split(rows):
-            packed.append((self.numbers[shard], top, None, None, part.num_rows, to_blob(part)))
+            packed.append(self._row(self.numbers[shard], None if top is None else top - self.lag, top, None, to_blob(part)))
         columns = [[row[i] for row in packed] for i in range(len(_PACKED_ARROW))]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _PACKED_ARROW, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_PACKED_ARROW)
 
     def _top(self, rows: pa.Table) -> int | None:
-        top = pc.max(rows[TS].filter(pc.is_null(rows[PROBLEM]))).as_py()
-        return None if top is None else top - self.lag + SHIFT_US
+        top: int | None = pc.max(rows[TS].filter(pc.is_null(rows[PROBLEM]))).as_py()
+        return top
+
+    def _row(self, number: int, claim: int | None, top: int | None, control: str | None, blob: bytes | None) -> PackedRow:
+        return (number, None if claim is None else claim + SHIFT_US, self.branch, claim, top, control, blob)
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         shards = rows[SHARD]
@@ -96,10 +102,20 @@ class Packer:
         packed: list[PackedRow] = []
         for kind, at in zip(controls[KIND].to_pylist(), controls[AT].to_pylist(), strict=True):
             if kind == "watermark":
-                packed.append((self.numbers[0], at + SHIFT_US, kind, at, 0, None))
+                packed.append(self._row(self.numbers[0], at, None, kind, None))
             else:
-                packed.extend((number, None, kind, at, 0, None) for number in self.numbers)
+                packed.extend(self._row(number, None, None, kind, None) for number in self.numbers)
         return packed
+
+
+def numbered(rows: pa.Table) -> pa.Table:
+    """Rows whose source gives no order of arrival, numbered by task and place in it."""
+    if SEQ not in rows.column_names or rows[SEQ].null_count == 0:
+        return rows
+    task = TaskContext.get()
+    first = (task.partitionId() if task is not None else 0) << 40
+    seq = pc.fill_null(rows[SEQ], pa.array(range(first, first + rows.num_rows), pa.int64()))
+    return rows.set_column(rows.column_names.index(SEQ), SEQ, seq)
 
 
 # Out of the operator: tagged blobs, unpacked into one wide typed row form ------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,19 @@ SIDE_OUTPUT_SCHEMA = pa.schema(
 )
 
 
+@dataclass
+class Marks:
+    """What a batch says of each source's time: the watermark that it may claim, and the latest event time seen."""
+
+    claims: dict[int, int] = field(default_factory=dict)
+    tops: dict[int, int] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        for marks, value in ((self.claims, row.claim), (self.tops, row.top)):
+            if value is not None:
+                marks[row.branch] = max(value, marks.get(row.branch, value))
+
+
 class ShardProcessor(StatefulProcessor):
     def __init__(self, spec: KernelSpec, plan_id: str, numbers: tuple[int, ...]) -> None:
         self._spec = spec
@@ -48,13 +62,15 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         clock = _clock(timerValues)
-        tables, controls = [], set()
+        tables, controls, marks = [], set(), Marks()
         for row in rows:
+            marks.add(row)
             if row.blob is not None:
                 tables.append(from_blob(row.blob))
             elif row.control in STREAM_KINDS:
                 controls.add(row.control)
         if not tables and not controls:
+            yield self._account(key, clock, 0, Output(), marks)
             return
         self._store.begin()
         output, received, via = Output(), 0, Counter[str]()
@@ -69,18 +85,18 @@ class ShardProcessor(StatefulProcessor):
         if "flush" in controls:
             output = output.merge(self._kernel.on_flush(clock, self._store))
         output.events.update(via)
-        yield from self._finish(key, clock, received, output)
+        yield from self._finish(key, clock, received, output, marks)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         clock = _clock(timerValues)
         self._store.begin()
         self._store.set_timer(None)  # Spark forgets a timer that has expired
-        yield from self._finish(key, clock, 0, self._kernel.on_time(clock, self._store))
+        yield from self._finish(key, clock, 0, self._kernel.on_time(clock, self._store), Marks())
 
     def close(self) -> None:
         pass
 
-    def _finish(self, key: Any, clock: Clock, received: int, output: Output) -> Iterator[Row]:
+    def _finish(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks) -> Iterator[Row]:
         self._move_timer(output.wake_at)
         self._store.end()
         shard = self._shard_of[key[0]]
@@ -90,15 +106,20 @@ class ShardProcessor(StatefulProcessor):
         for table in output.side:
             if table.num_rows:
                 yield Row(tag="side", blob=to_blob(self._complete(table, clock, shard)))
+        yield self._account(key, clock, received, output, marks)
+
+    def _account(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks) -> Row:
         account = {
-            "shard": shard,
+            "shard": self._shard_of[key[0]],
             "rows_in": received,
             "counts": output.counts,
             "events": output.events,
             "gauges": output.gauges,
             "watermark": clock.watermark,
+            "watermarks": marks.claims,
+            "tops": marks.tops,
         }
-        yield Row(tag="account", blob=json.dumps(account).encode())
+        return Row(tag="account", blob=json.dumps(account).encode())
 
     def _move_timer(self, wake_at: int | None) -> None:
         wanted = None if wake_at is None else to_spark_ms(wake_at)
@@ -112,8 +133,8 @@ class ShardProcessor(StatefulProcessor):
 
     def _complete(self, table: pa.Table, clock: Clock, shard: int) -> pa.Table:
         own = [clock.now, clock.watermark, self._plan_id, shard]
-        for field, value in zip(list(SIDE_OUTPUT_SCHEMA)[len(SIDE_SCHEMA) :], own, strict=True):
-            table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
+        for column, value in zip(list(SIDE_OUTPUT_SCHEMA)[len(SIDE_SCHEMA) :], own, strict=True):
+            table = table.append_column(column, pa.repeat(pa.scalar(value, column.type), table.num_rows))
         return table
 
 

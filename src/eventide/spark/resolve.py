@@ -12,15 +12,15 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from eventide.eventtime.registry import event_time_types
-from eventide.kernels.contract import DETAIL, PROBLEM, TS
+from eventide.kernels.contract import DETAIL, PROBLEM, SEQ, TS
 from eventide.plan.logical import Source
 from eventide.spark.eventtime import micros, timestamp_micros
 from eventide.spark.pack import AT, KIND
 from eventide.spark.processor import VIA
-from eventide.spark.sources.common import ARRIVAL, CORRUPT, RECEIVED
+from eventide.spark.sources.common import CORRUPT, RECEIVED
 
 UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
-CARRIED = (KIND, AT, ARRIVAL, TS, VIA, PROBLEM, DETAIL)
+CARRIED = (KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL)
 
 
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
@@ -47,7 +47,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         *users,
         KIND,
         AT,
-        ARRIVAL,
+        SEQ,
         F.when(~(is_corrupt | unparseable), time).alias(TS),
         F.when(problem.isNull(), via).cast("tinyint").alias(VIA),
         F.when(F.col(KIND) == "rows", problem).alias(PROBLEM),
@@ -66,7 +66,7 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         *[F.col(f"`{name}`") for name in users],
         KIND,
         AT,
-        ARRIVAL,
+        SEQ,
         F.when(given, time).otherwise(F.col(TS)).alias(TS),
         F.when(given, F.lit(0).cast("tinyint")).otherwise(F.col(VIA)).alias(VIA),
         F.when(given & (time > now + F.lit(skew)), FUTURE).when(~given, F.col(PROBLEM)).alias(PROBLEM),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from eventide.errors import EngineError
+from eventide.eventtime.heartbeat import Heartbeat
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.sinks.contract import Sink
@@ -34,6 +36,8 @@ class Router:
     results: Results
     outputs: pa.Schema
     originals: pa.Schema
+    sources: tuple[str, ...]
+    heartbeat: Heartbeat
     sinks: list[Sink] = field(default_factory=list)
     late_sinks: list[Sink] = field(default_factory=list)
     failure: BaseException | None = None
@@ -76,6 +80,8 @@ class Router:
         events: Counter[str] = Counter()
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
+        before = self.results.latest()
+        sources = {branch: dict(marks) for branch, marks in before.sources.items()} if before else {}
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
@@ -83,10 +89,15 @@ class Router:
             events.update(one["events"])
             by_shard.setdefault(one["shard"], {}).update(one["gauges"])
             watermark = one["watermark"]
-        before = self.results.latest()
+            for mark, figures in (("watermark", one["watermarks"]), ("max_timestamp_seen", one["tops"])):
+                for branch, value in figures.items():
+                    kept = sources.setdefault(self.sources[int(branch)], {})
+                    kept[mark] = max(value, kept.get(mark, value))
+            for branch in one["tops"]:
+                self.heartbeat.heard(self.sources[int(branch)], time.time_ns() // 1000)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark)
+        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources)
 
     def _balance(self, batch: int, one: Mapping[str, Any]) -> None:
         accounted = sum(one["counts"].get(kind, 0) for kind in (USED, *SIDE_KINDS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,18 @@ class RunningStream:
         self.start()
         self.publish()
         self._wait()
+        if self.beat():
+            self._wait()
         self.inbox.forget_old()
+
+    def beat(self) -> bool:
+        """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
+        account = self.router.results.latest()
+        marks = {name: figures.get("watermark") for name, figures in account.sources.items()} if account else {}
+        is_open = account is not None and any(value for gauge, value in account.gauges.items() if gauge.startswith("open_"))
+        decisions = self.router.heartbeat.decide(time.time_ns() // 1000, marks, is_open)
+        self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
+        return bool(decisions)
 
     def flush(self) -> None:
         """Give out everything that is open, as a graceful stop does."""

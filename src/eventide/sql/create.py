@@ -42,7 +42,7 @@ def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
     """The name of something that CREATE makes: letters, digits and underscores, since it also names a folder."""
     name, token = cursor.name(f"the name of the {what}")
     if cursor.at(TokenType.DOT):
-        raise cursor.error("names have no schema in front", f"write CREATE {what.upper()} {token.text}")
+        raise error_at(cursor.sql, token, "names have no schema in front", "write the name alone")
     if not _OBJECT_NAME.fullmatch(name):
         help = "names with $late are made by Eventide" if "$" in name else "use letters, digits and underscores, a letter first"
         raise error_at(cursor.sql, token, f"'{name}' cannot be the name of a {what}", help)
@@ -113,7 +113,7 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
 
 def _once(cursor: Cursor, present: object, token: Token, clause: str) -> None:
     if present is not None:
-        raise error_at(cursor.sql, token, f"{clause} is given twice")
+        raise error_at(cursor.sql, token, f"{clause} is given twice", "keep one of them")
 
 
 def _watermark(cursor: Cursor) -> tuple[Token, int]:
@@ -181,7 +181,7 @@ class _SourceBuilder:
 
     def event_time(self, connector: Connector) -> EventTime | None:
         if self.options.text("eventtime.type") and not self.options.text("eventtime.column"):
-            raise self.options.error("eventtime.type", "'eventtime.type' is given without 'eventtime.column'")
+            raise self.options.error("eventtime.type", "'eventtime.type' is given without 'eventtime.column'", "name the column, too")
         places = [place for place in (self._from_clause(), self._from_options()) if place is not None]
         if self.declared.watermark is not None:
             places = self._with_watermark(places, self.declared.watermark[0])
@@ -214,7 +214,7 @@ class _SourceBuilder:
             raise self._error(tokens[0], "DEDUPLICATE BY needs a time above 0", "write WITHIN INTERVAL '10' MINUTE")
         names = [self._resolve(token).name for token in tokens]
         if len(set(names)) != len(names):
-            raise self._error(tokens[-1], "a column stands twice in DEDUPLICATE BY")
+            raise self._error(tokens[-1], "a column stands twice in DEDUPLICATE BY", "name it once")
         return Dedup(tuple(names), within)
 
     def _from_clause(self) -> tuple[Token, Token | None] | None:

@@ -83,17 +83,13 @@ class Cursor:
         return self.next()
 
     def error(self, message: str, help: str | None = None) -> SqlError:
-        """An error at the current token, or right behind the last one."""
-        token = self.peek()
-        if token is not None:
-            return error_at(self.sql, token, message, help)
-        end = self.span.end
-        return SqlError(message, sql=self.sql, start=end - 1, end=end, help=help)
+        """An error at the current token, or at the last one if the statement ends."""
+        return error_at(self.sql, self.peek() or self.span.tokens[-1], message, help)
 
     def expected(self, what: str, help: str | None = None) -> SqlError:
         token = self.peek()
         found = f"found '{self.sql[token.start : token.end + 1]}'" if token is not None else "but the statement ends"
-        return self.error(f"expected {what}, {found}", help)
+        return self.error(f"expected {what}, {found}", help or f"write {what} here")
 
     def name(self, what: str) -> tuple[str, Token]:
         """A name: bare, in backticks, or in double quotes."""
@@ -127,6 +123,8 @@ class Cursor:
                 break
             if depth == 0 and is_close(token):
                 break
+            if is_open(token):
+                closing(self.span, self.position)  # or an error at the parenthesis that stays open
             depth += is_open(token) - is_close(token)
             self.position += 1
         if self.position == first or word(self.span.tokens[first]) in CLAUSE_WORDS:
@@ -144,7 +142,7 @@ class Cursor:
     def end(self) -> None:
         """The statement must end here."""
         if not self.done:
-            raise self.error(f"'{self.span.tokens[self.position].text}' is not expected here")
+            raise self.error(f"'{self.span.tokens[self.position].text}' is not expected here", "end the statement with a semicolon")
 
     def option_error(self, error: OptionError, token: Token) -> SqlError:
         """An option's error, shown at its place in the SQL."""

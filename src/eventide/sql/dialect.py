@@ -20,6 +20,8 @@ from eventide.errors import SqlError
 
 # Calls whose arguments have a grammar of their own, such as CAST(x AS INT) or TRIM(BOTH 'x' FROM y).
 _CALLS_WITH_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY", "CEIL", "FLOOR")
+_TWO_WORDS = {"GROUP": TokenType.GROUP_BY, "ORDER": TokenType.ORDER_BY, "PARTITION": TokenType.PARTITION_BY}
+_HELP = "write an expression of Spark SQL; names that are keywords go in backticks"
 
 
 class EventideParser(SparkParser):
@@ -28,6 +30,7 @@ class EventideParser(SparkParser):
     FUNCTIONS: ClassVar = {}
     FUNCTION_PARSERS: ClassVar = {name: SparkParser.FUNCTION_PARSERS[name] for name in _CALLS_WITH_GRAMMAR}
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    ARRAY_CONSTRUCTORS: ClassVar = {}  # array(a, b)[0] is an element, not ARRAY[0]
     FUNC_TOKENS: ClassVar = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
 
     failed_at: Token | None = None
@@ -56,13 +59,26 @@ class Eventide(Spark):
 def tokenize(sql: str) -> list[Token]:
     """The tokens of a whole text; an unterminated string, name or comment is an error at the place where it begins."""
     try:
-        return Eventide().tokenize(sql)
+        return _joined(Eventide().tokenize(sql))
     except TokenError as error:
         place = re.search(r"from \d+:(\d+)", str(error.__cause__ or error))
         if place:
             raise SqlError("a string or quoted name does not end", sql=sql, start=int(place[1]), help="close the quote") from None
         start = sql.rfind("/*")
         raise SqlError("a comment does not end", sql=sql, start=max(start, 0), end=start + 2, help="close it with */") from None
+
+
+def _joined(tokens: list[Token]) -> list[Token]:
+    """GROUP BY and its like as one token, as sqlglot makes them, also where a comment stands between the words."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        kind = _TWO_WORDS.get(last.text.upper()) if last is not None and last.token_type != TokenType.STRING else None
+        if last is not None and kind is not None and token.text.upper() == "BY" and token.token_type != TokenType.STRING:
+            joined[-1] = Token(kind, f"{last.text} {token.text}", last.line, last.col, last.start, token.end)
+        else:
+            joined.append(token)
+    return joined
 
 
 def parse_scalar(tokens: list[Token], sql: str) -> exp.Expr:
@@ -75,9 +91,9 @@ def parse_scalar(tokens: list[Token], sql: str) -> exp.Expr:
     except ParseError as error:
         at = parser.failed_at or tokens[-1]
         message = _plain_words(error.errors[0]["description"] if error.errors else "", sql[at.start : at.end + 1])
-        raise SqlError(message, sql=sql, start=at.start, end=at.end + 1) from None
+        raise SqlError(message, sql=sql, start=at.start, end=at.end + 1, help=_HELP) from None
     if tree is None:
-        raise SqlError("an expression is missing", sql=sql, start=tokens[0].start, end=tokens[0].end + 1)
+        raise SqlError("an expression is missing", sql=sql, start=tokens[0].start, end=tokens[0].end + 1, help=_HELP)
     return tree
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from eventide.errors import SqlError
+from eventide.errors import SqlError, suggest
 from eventide.plan.logical import AggregateCall, EmitMode, Named, Window, WindowAggregate
 from eventide.plan.names import quoted
 from eventide.sql.aggregates import find_aggregates, refuse_aggregates, to_plan
@@ -110,9 +110,6 @@ def _read_grouping(select: SelectNode, scope: Scope) -> _Grouping:
         _read_group_item(item, select, scope, grouping, bounds)
     if isinstance(select.source, WindowTable):
         _check_window_table(select, select.source, scope, grouping, bounds)
-    elif bounds:
-        place = select.group_span or select.span
-        raise place.error("window_start and window_end are group keys only behind a window table in FROM", ADD_WINDOW)
     return grouping
 
 
@@ -148,7 +145,9 @@ def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[
     column = found[0].name if is_column and found is not None else None
     if not references(span) and column is None:
         raise span.error("a constant is no group key", "leave it out of GROUP BY")
-    name = alias or column or output_name(span)
+    if is_column and found is not None and found[0].type.startswith("map<"):
+        raise span.error("maps cannot be compared, so none can be a group key", f"group by one of its values, as in {column}['key']")
+    name = alias or column or output_name(span, scope)
     return _Key(sql, span, sql if name.lower() in taken else name, column)
 
 
@@ -270,7 +269,7 @@ class _Lowering:
         found = resolve(self.scope, reference) if reference is not None else None
         if found is not None and reference is not None and found[1] == len(reference.parts):
             return found[0].name
-        return output_name(item.expression)
+        return output_name(item.expression, self.scope)
 
     def _lower(self, span: Span, outputs: list[Named], aliases_first: bool) -> str:
         """An expression over keys, aggregates and pseudo columns."""
@@ -360,9 +359,9 @@ class _Lowering:
         if found is not None:
             help = f"add {found[0].name} to GROUP BY, or aggregate it, as in max({found[0].name})"
             raise reference.error(f"{found[0].name} is neither a group key nor aggregated", help)
-        return self._pseudo(reference)
+        return self._pseudo(reference, outputs)
 
-    def _pseudo(self, reference: Reference) -> Edit:
+    def _pseudo(self, reference: Reference, outputs: list[Named]) -> Edit:
         parts = [part.lower() for part in reference.parts]
         qualified = len(parts) > 1 and self.scope.qualifier is not None and parts[0] == self.scope.qualifier.lower()
         skip = 1 if qualified else 0
@@ -375,7 +374,8 @@ class _Lowering:
             raise reference.error("op exists only in a change log", "add EMIT CHANGES, or leave op out")
         if name in PSEUDO_COLUMNS:
             return reference.upto(skip + 1, name)
-        raise unknown_column(self.scope, reference)
+        names = [*(column.name for column in self.scope.columns), *(output.name for output in outputs), *PSEUDO_COLUMNS[:4]]
+        raise unknown_column(self.scope, reference, suggest(reference.parts[-1], set(names)))
 
 
 def _is_pseudo(reference: Reference, mode: EmitMode) -> bool:

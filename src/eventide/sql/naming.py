@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from eventide.plan.names import quoted
+from eventide.sql.dialect import parse_scalar, tokenize
+from eventide.sql.scope import Scope, references, resolve
 from eventide.sql.tokens import Span
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -25,17 +28,22 @@ _BINARY: dict[type[exp.Expr], str] = {
 }
 
 
-def output_name(span: Span) -> str:
+def output_name(span: Span, scope: Scope) -> str:
     """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name; otherwise the expression on one line."""
-    return _name(span.tree()) or span.render()
+    found = [(reference, resolve(scope, reference)) for reference in references(span)]
+    sql = span.render([reference.upto(known[1], quoted(known[0].name)) for reference, known in found if known is not None])
+    tree = parse_scalar(tokenize(sql), sql)
+    if isinstance(tree, exp.Column):
+        return tree.name
+    if isinstance(tree, exp.Dot):
+        return str(tree.expression.name)
+    return _name(tree) or span.render()
 
 
 def _name(node: exp.Expr) -> str | None:
     """Spark's text of a node, or None where this does not know it."""
     if isinstance(node, exp.Column):
-        return node.name
-    if isinstance(node, exp.Dot):
-        return str(node.expression.name)
+        return ".".join(part.name for part in node.parts)
     if isinstance(node, exp.Paren):
         return _name(node.this)
     if isinstance(node, exp.Literal):

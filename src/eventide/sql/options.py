@@ -126,7 +126,7 @@ def read_options(cursor: Cursor) -> Options:
         cursor.expect_symbol(TokenType.EQ, "=", help="write 'key' = 'value'")
         value, value_token = _value(cursor)
         if key in given:
-            raise error_at(cursor.sql, key_token, f"the option '{key}' is given twice")
+            raise error_at(cursor.sql, key_token, f"the option '{key}' is given twice", "keep one of them")
         given[key] = Given(value, key_token, value_token)
         if not cursor.accept_symbol(TokenType.COMMA):
             break
@@ -160,7 +160,12 @@ def check_connector(options: Options, common: Mapping[str, Option], connectors: 
     for key in checked.given:
         only = connector.options[key].only_format if key in connector.options else None
         if only is not None and only != format:
-            raise error_at(options.sql, checked.given[key].key_token, f"the option '{key}' is for format '{only}', not '{format}'")
+            raise error_at(
+                options.sql,
+                checked.given[key].key_token,
+                f"the option '{key}' is for format '{only}', not '{format}'",
+                f"set 'format' = '{only}', or leave it out",
+            )
     return name, checked
 
 
@@ -199,16 +204,16 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":
         if not value.strip().isdecimal() or int(value) < 1:
-            raise options.error(name, f"option '{name}' is a whole number above 0, not '{value}'")
+            raise options.error(name, f"option '{name}' is a whole number above 0, not '{value}'", f"write '{name}' = '100'")
         return str(int(value))
     elif option.kind == "flag":
         if value.lower() not in ("true", "false"):
-            raise options.error(name, f"option '{name}' is true or false, not '{value}'")
+            raise options.error(name, f"option '{name}' is true or false, not '{value}'", f"write '{name}' = 'true'")
         return value.lower()
     elif option.kind == "choice":
         if value.lower() not in option.choices:
             raise options.error(name, f"option '{name}' cannot be '{value}'", suggest(value.lower(), option.choices))
         return value.lower()
     elif value == "":
-        raise options.error(name, f"option '{name}' is empty")
+        raise options.error(name, f"option '{name}' is empty", "give it a value, or leave it out")
     return value

@@ -95,6 +95,8 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
         raise cursor.error("DISTINCT would have to remember every row for ever", "group by the columns and a window instead")
     cursor.accept("ALL")
     items = tuple(_select_item(part) for part in split_commas(cursor.until(at_clause, "what to select")))
+    if not cursor.done and not cursor.at_words("FROM"):
+        raise cursor.expected("FROM", "separate columns with commas, and close what you open")
     if not cursor.accept("FROM"):
         raise error_at(cursor.sql, select, "this SELECT has no FROM", "a stream reads a source: SELECT ... FROM source")
     source = FromParser(cursor, ctes, parse_subquery).parse()
@@ -126,7 +128,7 @@ def _parse_clause(cursor: Cursor, clauses: _Clauses) -> bool:
     if name not in ("WHERE", "GROUP BY", "HAVING", "ORDER BY", "WINDOW", "WATERMARK"):
         return False
     if name in clauses.seen:
-        raise cursor.error(f"{name} is given twice")
+        raise cursor.error(f"{name} is given twice", "keep one of them")
     clauses.seen[name] = token
     cursor.next()
     if name == "WHERE":
@@ -161,12 +163,12 @@ def _window_clause(cursor: Cursor, at: Token) -> WindowClause:
         inner = Cursor(part)
         if inner.accept("ON"):
             if on is not None:
-                raise part.error("ON is given twice")
+                raise part.error("ON is given twice", "keep one of them")
             on = inner.until(lambda at: False, "an expression that gives the time")
             continue
         name = _window_parameter(inner, kind, part, help)
         if name in durations:
-            raise part.error(f"{name.upper()} is given twice")
+            raise part.error(f"{name.upper()} is given twice", "keep one of them")
         durations[name] = (inner.duration("an interval"), part)
         inner.end()
     span = cursor.span.part(first, cursor.position)
@@ -196,9 +198,10 @@ def _select_item(span: Span) -> SelectItem:
     if isinstance(tree, exp.Aliases) or (len(tokens) > 2 and tokens[-1].token_type == TokenType.R_PAREN and _alias_list(span)):
         raise span.error("an expression has one alias", "write expression AS name")
     if isinstance(tree, exp.Alias):
-        alias = tree.args["alias"]
-        index = next(i for i, token in enumerate(tokens) if token.start == alias.meta["start"])
-        return SelectItem(span.part(0, index), alias.name)
+        last = span.part(len(tokens) - 1, len(tokens))
+        if not is_name(tokens[-1], span.sql) or word(tokens[-2]) == "AS" or len(tokens) < 2:
+            raise last.error("this cannot be an alias", "write AS name, with backticks around an odd name")
+        return SelectItem(span.part(0, len(tokens) - 1), tokens[-1].text)
     return SelectItem(span)
 
 

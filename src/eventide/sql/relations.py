@@ -106,7 +106,7 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
         reference = single_reference(item.expression)
         found = resolve(scope, reference) if reference is not None else None
         plain = found[0] if found is not None and reference is not None and found[1] == len(reference.parts) else None
-        name = item.alias or (plain.name if plain is not None else output_name(item.expression))
+        name = item.alias or (plain.name if plain is not None else output_name(item.expression, scope))
         outputs.append(Named(name, rewrite(item.expression, _Aliases(scope, list(outputs)))))
         columns.append(ScopeColumn(name, plain.type if plain else cast_type(item.expression), plain.is_event_time if plain else False))
         _refuse_duplicate(item, [output.name for output in outputs])
@@ -259,5 +259,9 @@ def _renamed(scope: Scope, first: Scope) -> Relation:
     """UNION ALL goes by position and takes the names of the first part."""
     if [column.name for column in scope.columns] == [column.name for column in first.columns]:
         return scope.relation
-    pairs = zip(first.columns, scope.columns, strict=True)
-    return Project(scope.relation, tuple(Named(wanted.name, quoted(column.name)) for wanted, column in pairs))
+    names = [column.name for column in first.columns]
+    if isinstance(scope.relation, Project):
+        outputs = [output.sql for output in scope.relation.columns]
+        return Project(scope.relation.input, tuple(Named(name, sql) for name, sql in zip(names, outputs, strict=True)))
+    own = [quoted(column.name) for column in scope.columns]
+    return Project(scope.relation, tuple(Named(name, sql) for name, sql in zip(names, own, strict=True)))

@@ -127,8 +127,10 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
         if word(token) == "OVER":
             help = "group by a window, such as TUMBLE(ts, INTERVAL '10' SECOND)"
             raise error_at(span.sql, token, "window functions with OVER are not supported", help)
-        if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
-            raise error_at(span.sql, token, "a query has no parameters", "write the value itself")
+        if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON):
+            raise error_at(
+                span.sql, token, "parameters and paths with : are not supported", "write the value itself, or use get_json_object"
+            )
     for call in calls(span):
         if call.name in _GENERATORS:
             raise call.span.error(

@@ -20,7 +20,7 @@ _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 # Words after which a parenthesis is not the argument list of a call.
 _BEFORE_PAREN = frozenset(
-    """AND OR NOT IN IS LIKE ILIKE RLIKE REGEXP BETWEEN CASE WHEN THEN ELSE DISTINCT FROM FILTER OVER WHERE AS ESCAPE DIV ALL ANY
+    """AND OR NOT IN IS LIKE ILIKE RLIKE REGEXP BETWEEN CASE WHEN THEN ELSE DISTINCT FROM OVER WHERE AS ESCAPE DIV ALL ANY
     SOME FOR""".split()
 )
 _TIGHT = frozenset({TokenType.DOT, TokenType.DCOLON, TokenType.COLON})
@@ -121,11 +121,11 @@ def split_commas(span: Span | None) -> list[Span]:
         depth += is_open(token) - is_close(token)
         if depth == 0 and token.token_type == TokenType.COMMA:
             if index == first:
-                raise error_at(span.sql, token, "something is missing before this comma")
+                raise error_at(span.sql, token, "something is missing before this comma", "leave the comma out")
             parts.append(span.part(first, index))
             first = index + 1
     if first == len(span.tokens):
-        raise error_at(span.sql, span.tokens[-1], "something is missing after this comma")
+        raise error_at(span.sql, span.tokens[-1], "something is missing after this comma", "leave the comma out")
     parts.append(span.part(first, len(span.tokens)))
     return parts
 
@@ -167,7 +167,8 @@ def _join(pieces: Sequence[tuple[str, Token]]) -> str:
     for text, token in pieces:
         if before is not None and _spaced(before, token, unary):
             out += " "
-        unary = token.token_type in (TokenType.DASH, TokenType.PLUS, TokenType.TILDE) and (before is None or not ends_operand(before))
+        sign = token.token_type in (TokenType.DASH, TokenType.PLUS, TokenType.TILDE) or token.text == "!"
+        unary = sign and (before is None or not ends_operand(before))
         out += text
         before = token
     return out

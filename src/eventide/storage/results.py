@@ -29,6 +29,7 @@ class Account:
     events: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     watermark: int | None = None
+    sources: dict[str, dict[str, int]] = field(default_factory=dict)  # by name: watermark, max_timestamp_seen
 
 
 class Results:
@@ -36,31 +37,32 @@ class Results:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self._cache: dict[Path, pa.Table] = {}
+        self._batches = sorted(int(path.stem) for path in self.folder.glob("[0-9]*.json"))
+        self._latest = self._read_account(self._batches[-1]) if self._batches else None
 
     def has(self, batch: int) -> bool:
-        return self._account_path(batch).exists()
+        return bool(self._batches) and batch <= self._batches[-1]
 
     def write(self, main: pa.Table, side: pa.Table, account: Account) -> None:
         """Keep a batch. Repeating it is harmless: the account, written last, decides."""
         self._write_table(self._path(account.batch, "main"), main)
         self._write_table(self._path(account.batch, "side"), side)
         write_json(self._account_path(account.batch), account.__dict__)
+        self._batches.append(account.batch)
+        self._latest = account
 
     def latest(self) -> Account | None:
-        batches = self.batches()
-        if not batches:
-            return None
-        value: dict[str, Any] = read_json(self._account_path(batches[-1]))
-        return Account(**value)
-
-    def batches(self) -> list[int]:
-        return sorted(int(path.stem) for path in self.folder.glob("[0-9]*.json"))
+        return self._latest
 
     def read(self, kind: str, schema: pa.Schema) -> pa.Table:
         """All rows of `kind` ("main" or "side"), in the order of the batches."""
-        paths = [self._path(batch, kind) for batch in self.batches()]
+        paths = [self._path(batch, kind) for batch in list(self._batches)]
         tables = [self._table(path) for path in paths if path.exists()]
         return pa.concat_tables([schema.empty_table(), *tables]) if tables else schema.empty_table()
+
+    def _read_account(self, batch: int) -> Account:
+        value: dict[str, Any] = read_json(self._account_path(batch))
+        return Account(**value)
 
     def _table(self, path: Path) -> pa.Table:
         if path not in self._cache:

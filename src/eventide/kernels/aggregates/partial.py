@@ -18,7 +18,7 @@ class Aggregation:
     """The keys and aggregates of one query over tables of a fixed layout.
 
     A partial table has the columns `lead` (int64: a slice, a window's bounds), the keys KEY + n, the states `s<n>_<m>`
-    and `marks` (int64 notes that a kernel keeps per group; 0 after a fold, the largest after a merge). Groups are told
+    and `marks` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). Groups are told
     apart by the leading columns and the keys together; there is always at least one leading column, so that a query
     without keys has one group per slice or window.
     """
@@ -29,10 +29,10 @@ class Aggregation:
         keys: Sequence[str],
         key_types: Sequence[pa.DataType],
         aggregates: Sequence[AggregateSpec],
-        marks: Sequence[str] = (),
+        marks: Sequence[pa.Field] = (),
     ) -> None:
         self.lead = tuple(lead)
-        self.marks = tuple(marks)
+        self.marks = tuple(field.name for field in marks)
         self._sources = tuple(keys)
         self.keys = tuple(f"{KEY}{n}" for n in range(len(keys)))
         self._key_types = tuple(key_types)
@@ -46,8 +46,7 @@ class Aggregation:
             for names, a in zip(self._states, self._aggregates, strict=True)
             for name, kind in zip(names, a.state, strict=True)
         ]
-        head, tail = ([pa.field(name, pa.int64()) for name in names] for names in (self.lead, self.marks))
-        self.schema = pa.schema(head + self.key_fields + states + tail)
+        self.schema = pa.schema([*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *marks])
 
     def fold(self, rows: pa.Table, lead: Sequence[pa.Array]) -> pa.Table:
         """The partial of these rows; `lead` are the leading columns, row by row."""

@@ -9,12 +9,14 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from eventide.errors import OptionError
+from eventide.kernels.contract import SEQ
 from eventide.plan.logical import Source
 from eventide.spark.pack import AT, KIND
 
-# Hidden columns that travel beside the user's. RECEIVED is what the source itself knows of a row's time.
-RECEIVED, CORRUPT, ARRIVAL = "__received", "__corrupt", "__seq"
-HIDDEN = (KIND, AT, ARRIVAL, RECEIVED, CORRUPT)
+# Hidden columns that travel beside the user's. RECEIVED is what the source itself knows of a row's time; SEQ its place in
+# the order of arrival, NULL where the order within a task must do.
+RECEIVED, CORRUPT = "__received", "__corrupt"
+HIDDEN = (KIND, AT, SEQ, RECEIVED, CORRUPT)
 
 
 @dataclass(frozen=True)
@@ -48,4 +50,4 @@ def hidden(kind: Column, at: Column, seq: Column, received: Column, corrupt: Col
 def data_only(frame: DataFrame, schema: StructType, received: Column, corrupt: Column) -> DataFrame:
     """Rows of a Spark source, in the form that control entries can join."""
     own = [F.col(f"`{field.name}`") for field in schema.fields]
-    return frame.select(*own, *hidden(F.lit("rows"), F.lit(None), F.monotonically_increasing_id(), received, corrupt))
+    return frame.select(*own, *hidden(F.lit("rows"), F.lit(None), F.lit(None), received, corrupt))

@@ -1,0 +1,81 @@
+"""What time itself brings about when no row arrives: idle sources, the clock as a watermark, periodic emission.
+
+A heartbeat looks at the clock and decides; its decisions enter the stream as logged entries, so that a replay takes
+them again at the same place. It holds no state that a restart would need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """What the heartbeat must know of one source of a stream. Durations in microseconds."""
+
+    source: str
+    idle_timeout: int | None = None
+    by_clock: bool = False  # processing time: the clock is the watermark
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`kind` is 'watermark' (of `source`, at `at`) or 'tick' (processing time has reached `at`)."""
+
+    kind: str
+    at: int
+    source: str | None = None
+
+
+@dataclass
+class Heartbeat:
+    pulses: Sequence[Pulse]
+    tick_every: int | None = None
+    _heard: dict[str, int] = field(default_factory=dict)
+    _ticked: int | None = None
+    _dirty: bool = False
+
+    def heard(self, source: str, now: int) -> None:
+        """Rows of `source` were taken in at wall-clock time `now`."""
+        self._heard[source] = now
+        self._dirty = True
+
+    def idle(self, now: int) -> set[str]:
+        """The sources that have been silent for their idle timeout."""
+        return {
+            pulse.source
+            for pulse in self.pulses
+            if pulse.idle_timeout is not None and now - self._heard.setdefault(pulse.source, now) >= pulse.idle_timeout
+        }
+
+    def decide(self, now: int, watermarks: Mapping[str, int | None], is_open: bool) -> list[Decision]:
+        """What is due at `now`. `watermarks` are the sources' own; `is_open` says whether anything waits for time to pass."""
+        return [*self._clock(now, watermarks, is_open), *self._release_idle(now, watermarks), *self._tick(now)]
+
+    def _clock(self, now: int, watermarks: Mapping[str, int | None], is_open: bool) -> list[Decision]:
+        if not is_open:
+            return []
+        clocked = [pulse.source for pulse in self.pulses if pulse.by_clock]
+        return [Decision("watermark", now, source) for source in clocked if (watermarks.get(source) or 0) < now]
+
+    def _release_idle(self, now: int, watermarks: Mapping[str, int | None]) -> list[Decision]:
+        """Lift each idle source to the minimum of the others, so that it no longer holds the stream back."""
+        idle = self.idle(now)
+        active = [watermarks.get(pulse.source) for pulse in self.pulses if pulse.source not in idle]
+        known = [mark for mark in active if mark is not None]
+        if not idle or not active or len(known) < len(active):
+            return []
+        target = min(known)
+        behind = [source for source in sorted(idle) if (mark := watermarks.get(source)) is None or mark < target]
+        return [Decision("watermark", target, source) for source in behind]
+
+    def _tick(self, now: int) -> list[Decision]:
+        if self.tick_every is None:
+            return []
+        if self._ticked is None:
+            self._ticked = now
+        if now - self._ticked < self.tick_every or not self._dirty:
+            return []
+        self._ticked, self._dirty = now, False
+        return [Decision("tick", now)]

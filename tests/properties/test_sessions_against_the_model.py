@@ -1,0 +1,63 @@
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from eventide.kernels import keyed
+from eventide.kernels.session import SessionSpec
+from tests.kernels.harness import KEYED_SUMS, Driver
+from tests.kernels.model import SessionModel
+from tests.properties.strategies import Batch, streams
+
+FAR = 10_000
+MODES = ["on window close", "on watermark", "on update", "every", "changes"]
+gaps = st.fixed_dictionaries({"gap": st.integers(1, 12), "lateness": st.sampled_from([0, 0, 4, 20])})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=70, deadline=None)
+@given(gaps, streams(), st.data())
+def test_sessions_emit_what_the_model_emits(mode: str, window: dict[str, int], stream: list[Batch], data: Any) -> None:
+    model, driver = SessionModel(**window, mode=mode), Driver(SessionSpec(**window, **KEYED_SUMS, emit=mode, every=1))
+    for rows, watermark in stream:
+        assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
+        assert driver.counts["late"] == model.late
+        assert driver.gauges["open_windows"] == len(model.open)
+        if mode == "every" and data.draw(st.booleans()):
+            assert Counter(driver.tick(0)) == Counter(model.tick())
+        if data.draw(st.integers(0, 4)) == 0:
+            assert Counter(driver.flush()) == Counter(model.flush())
+    assert Counter(driver.batch([], FAR)) == Counter(model.pass_time(FAR))
+    assert driver.events["sessions_merged"] == model.merged
+    assert driver.events["windows_opened"] == driver.events["windows_closed"] + driver.events["sessions_merged"]
+    assert driver.store.spaces() == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(gaps, streams())
+def test_a_change_log_sums_up_to_the_closed_sessions(window: dict[str, int], stream: list[Batch]) -> None:
+    changes, closing = Driver(SessionSpec(**window, **KEYED_SUMS, emit="changes")), Driver(SessionSpec(**window, **KEYED_SUMS))
+    for driver in (changes, closing):
+        for rows, watermark in [*stream, ([], FAR)]:
+            driver.batch(rows, watermark)
+    total: Counter[Any] = Counter()
+    for start, end, _, op, *rest in changes.main:
+        total[(start, end, *rest)] += op
+    assert total == Counter((start, end, *rest) for start, end, _, _, *rest in closing.main)
+
+
+@settings(max_examples=25, deadline=None)
+@given(gaps, streams(most_rows=30))
+def test_the_number_of_buckets_does_not_matter(window: dict[str, int], stream: list[Batch]) -> None:
+    many, one = (Driver(SessionSpec(**window, **KEYED_SUMS)) for _ in range(2))
+    for rows, watermark in [*stream, ([], FAR)]:
+        usual = keyed._PER_BUCKET
+        try:
+            keyed._PER_BUCKET = 1
+            emitted = many.batch(rows, watermark)
+        finally:
+            keyed._PER_BUCKET = usual
+        assert Counter(emitted) == Counter(one.batch(rows, watermark))
+    assert many.counts == one.counts
+    assert many.store.spaces() == []
