@@ -76,6 +76,16 @@ class EngineError(EventideError):
     fault = "internal"
 
 
+class WatermarkViolationError(EventideError):
+    """An operator's watermark breaks the contract of `WatermarkPropagator`: it went back, or its graph is not one."""
+
+    fault = "internal"
+
+    def __init__(self, operator_id: str, reason: str) -> None:
+        self.operator_id, self.reason = operator_id, reason
+        super().__init__(f"watermark violation at operator {operator_id}: {reason}")
+
+
 def underline(sql: str, start: int, end: int) -> str:
     """The line of `sql` that holds `start`, with a line number and carets below [start, end)."""
     line_start = sql.rfind("\n", 0, start) + 1

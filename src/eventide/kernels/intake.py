@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,19 @@ import pyarrow.compute as pc
 from eventide.errors import OptionError
 from eventide.kernels.columns import column
 from eventide.kernels.contract import DETAIL, PROBLEM, TS, Clock, Kernel, KernelSpec, Output, Store
-from eventide.kernels.sides import Sides
+from eventide.kernels.dedup import Memory
+from eventide.kernels.sides import DUPLICATE_REASON, STRICT_REASON, Sides
 
 WINDOW, STRICT, REASSIGN = "window", "strict", "reassign"
+
+
+class InnerSpec(KernelSpec, Protocol):
+    """What can stand behind an intake."""
+
+    @property
+    def horizon(self) -> int:
+        """How far behind the watermark, in microseconds, a row may be that the kernel still takes."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -23,12 +34,14 @@ class IntakeSpec:
 
     `policy` is 'window' (the kernel decides what is late), 'strict' (every row with ts <= watermark is late) or
     'reassign' (such a row takes the watermark as its event time if it is at most `max_lateness` behind, else it is late).
+    With `dedup_within` rows carry an id in the column DEDUP, and repeated ones are duplicates; see `dedup`.
     """
 
-    inner: KernelSpec
+    inner: InnerSpec
     sides: Sides
     policy: str = WINDOW
     max_lateness: int | None = None
+    dedup_within: int | None = None
 
     def __post_init__(self) -> None:
         if self.policy not in (WINDOW, STRICT, REASSIGN):
@@ -45,7 +58,7 @@ class IntakeSpec:
         return self.inner.tick_every
 
     def fingerprint(self) -> str:
-        return self.inner.fingerprint()
+        return f"{self.inner.fingerprint()};dedup={self.dedup_within}"
 
     def build(self) -> Intake:
         return Intake(self, self.inner.build())
@@ -58,6 +71,8 @@ class Intake:
         self._spec = spec
         self._sides = spec.sides
         self._inner = inner
+        within = spec.dedup_within
+        self._memory = None if within is None else Memory(within, spec.inner.horizon, spec.fingerprint())
 
     def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
         rows = rows.combine_chunks()
@@ -65,9 +80,13 @@ class Intake:
         rows = self._without_errors(rows, taken)
         if self._spec.policy != WINDOW and clock.watermark is not None:
             rows = self._by_policy(rows, clock.watermark, taken)
+        if self._memory is not None:
+            rows = self._without_duplicates(rows, self._memory, clock.watermark, store, taken)
         return taken.merge(self._inner.on_rows(rows, clock, store))
 
     def on_time(self, clock: Clock, store: Store) -> Output:
+        if self._memory is not None:
+            self._memory.forget(clock.watermark, store)
         return self._inner.on_time(clock, store)
 
     def on_tick(self, clock: Clock, store: Store) -> Output:
@@ -93,8 +112,18 @@ class Intake:
             rows, behind = self._reassigned(rows, behind, watermark, watermark - self._spec.max_lateness, taken)
         late = rows.filter(pa.array(behind))
         taken.counts["late"] += late.num_rows
-        taken.side += self._sides.payloads(late, "late", "behind_watermark")
+        taken.side += self._sides.payloads(late, "late", STRICT_REASON)
         return rows.filter(pa.array(~behind))
+
+    def _without_duplicates(self, rows: pa.Table, memory: Memory, watermark: int | None, store: Store, taken: Output) -> pa.Table:
+        repeated = memory.duplicates(rows, watermark, store)
+        taken.gauges["dedup_bytes"] = memory.state_bytes(store)
+        if not repeated.any():
+            return rows
+        again = rows.filter(pa.array(repeated))
+        taken.counts["duplicate"] += again.num_rows
+        taken.side += self._sides.payloads(again, "duplicate", DUPLICATE_REASON)
+        return rows.filter(pa.array(~repeated))
 
     def _reassigned(
         self, rows: pa.Table, behind: npt.NDArray[np.bool_], watermark: int, oldest: int, taken: Output

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.codec import Codec
 from eventide.kernels.columns import Ints, ints
 from eventide.kernels.contract import Store
@@ -30,7 +29,6 @@ MARKS = (pa.field(EPOCH, pa.int32()), pa.field(FRESH, pa.int8()), pa.field(GONE,
 CLEAN, WAITING, CHANGED = 0, 1, 2  # emitted as it is; changed since; changed by this very batch
 NEVER = np.iinfo(np.int64).max
 
-SPACE, META = "groups", "meta"
 _PER_BUCKET = 512
 _BITS, _BUCKET, _WINDOW, _FLUSHED = 0, 1, 2, 3
 _DIRECTORY_SCHEMA = pa.schema([("what", pa.int8()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()), ("d", pa.int64())])
@@ -65,6 +63,15 @@ class Directory:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """Of each row: when it is next looked at, and 1 if it waits to be emitted, 1 if it is gone."""
+
+    due: Ints
+    waiting: Ints
+    gone: Ints
+
+
+@dataclass(frozen=True)
 class Shelf:
     """Rows of some buckets: those of the keys that were asked for, and the others."""
 
@@ -74,15 +81,22 @@ class Shelf:
 
 
 class KeyedTable:
-    """Tables with the leading columns START and END and the marks MARKS; `due_of` says when a row is next looked at."""
+    """Tables with at least the columns START and HASH, in spaces that begin with `name`.
 
-    def __init__(self, aggregation: Aggregation, fingerprint: str, due_of: Callable[[pa.Table], Ints]) -> None:
-        self._codec = Codec(fingerprint, aggregation.schema)
+    `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
+    if `due` is np.maximum.
+    """
+
+    def __init__(
+        self, name: str, schema: pa.Schema, fingerprint: str, summary: Callable[[pa.Table], Summary], due: np.ufunc = np.minimum
+    ) -> None:
+        self._space, self._meta = name, f"{name}_directory"
+        self._codec = Codec(fingerprint, schema)
         self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
-        self._due_of = due_of
+        self._summary, self._due = summary, due
 
     def load(self, store: Store) -> Directory:
-        blobs = store.read(META, 0)
+        blobs = store.read(self._meta, 0)
         if not blobs:
             return Directory()
         table = self._directory_codec.decode(blobs[0])
@@ -92,7 +106,7 @@ class KeyedTable:
 
     def save(self, directory: Directory, store: Store) -> None:
         if not directory.rows.any() and not len(directory.flushed):
-            store.delete(META, 0)
+            store.delete(self._meta, 0)
             return
         parts: list[tuple[int, list[Ints]]] = [
             (_BITS, [np.array([directory.bits])]),
@@ -104,7 +118,7 @@ class KeyedTable:
         padded = [columns + [np.zeros(len(columns[0]), np.int64)] * (4 - len(columns)) for _, columns in parts]
         values = [pa.array(np.concatenate(columns)) for columns in zip(*padded, strict=True)]
         table = pa.Table.from_arrays([pa.array(what), *values], schema=_DIRECTORY_SCHEMA)
-        store.replace(META, 0, self._directory_codec.encode(table))
+        store.replace(self._meta, 0, self._directory_codec.encode(table))
 
     def find(self, hashes: Ints, directory: Directory, store: Store) -> Shelf:
         """What is held for keys with these hashes, in buckets of a size that leaves room for a row for each."""
@@ -118,7 +132,7 @@ class KeyedTable:
 
     def read(self, buckets: Ints, directory: Directory, store: Store) -> pa.Table:
         """All rows of some ascending buckets, sorted by hash and start."""
-        blobs = [blob for bucket in buckets if directory.rows[bucket] for blob in store.read(SPACE, int(bucket))]
+        blobs = [blob for bucket in buckets if directory.rows[bucket] for blob in store.read(self._space, int(bucket))]
         return self._codec.decode_all(blobs)
 
     def write(self, buckets: Ints, kept: pa.Table, changed: pa.Table, directory: Directory, store: Store) -> None:
@@ -134,16 +148,21 @@ class KeyedTable:
         table = table.combine_chunks()
         numbers = _buckets(ints(table, HASH), directory.bits)
         bounds = np.searchsorted(numbers, np.append(buckets, NEVER))
-        due, waiting, gone = self._due_of(table), ints(table, FRESH) != CLEAN, ints(table, GONE)
         for bucket, start, end in zip(buckets.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False):
             if start < end:
-                store.replace(SPACE, bucket, self._codec.encode(table.slice(start, end - start)))
+                store.replace(self._space, bucket, self._codec.encode(table.slice(start, end - start)))
             elif directory.rows[bucket]:
-                store.delete(SPACE, bucket)
-            directory.rows[bucket] = end - start
-            directory.due[bucket] = due[start:end].min(initial=NEVER)
-            directory.waiting[bucket] = waiting[start:end].sum()
-            directory.gone[bucket] = gone[start:end].sum()
+                store.delete(self._space, bucket)
+        self._summarise(buckets, bounds, self._summary(table), directory)
+
+    def _summarise(self, buckets: Ints, bounds: Ints, rows: Summary, directory: Directory) -> None:
+        directory.rows[buckets] = np.diff(bounds)
+        directory.due[buckets], directory.waiting[buckets], directory.gone[buckets] = NEVER, 0, 0
+        full, starts = buckets[np.diff(bounds) > 0], bounds[:-1][np.diff(bounds) > 0]
+        if len(full):
+            directory.due[full] = self._due.reduceat(rows.due, starts)
+            directory.waiting[full] = np.add.reduceat(rows.waiting, starts)
+            directory.gone[full] = np.add.reduceat(rows.gone, starts)
 
     def _make_room(self, more: int, directory: Directory, store: Store) -> None:
         """Choose a fitting number of buckets before one is read."""
@@ -152,14 +171,14 @@ class KeyedTable:
         if directory.bits - 3 <= wanted <= directory.bits:
             return
         everything = self.read(np.flatnonzero(directory.rows), directory, store)
-        for bucket in store.buckets(SPACE):
-            store.delete(SPACE, bucket)
+        for bucket in store.buckets(self._space):
+            store.delete(self._space, bucket)
         directory.resize(wanted)
         if held:
             self.write(np.arange(1 << wanted), everything, everything.slice(0, 0), directory, store)
 
     def state_bytes(self, store: Store) -> int:
-        return sum(store.size(SPACE, bucket)[1] for bucket in store.buckets(SPACE))
+        return sum(store.size(self._space, bucket)[1] for bucket in store.buckets(self._space))
 
 
 def hashes_of(keys: list[pa.Array], length: int) -> Ints:

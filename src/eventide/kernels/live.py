@@ -18,7 +18,7 @@ from eventide.kernels.columns import Ints, column, dense_rank, ints
 from eventide.kernels.contract import Clock, Output, Store
 from eventide.kernels.emission import Moments, in_order, main_table
 from eventide.kernels.grouping import group_rows
-from eventide.kernels.keyed import CHANGED, CLEAN, END, EPOCH, FRESH, START, WAITING, Directory, KeyedTable
+from eventide.kernels.keyed import CHANGED, CLEAN, END, EPOCH, FRESH, GONE, START, WAITING, Directory, KeyedTable, Summary
 
 Mask = npt.NDArray[np.bool_]
 
@@ -30,7 +30,7 @@ class LiveKernel(ABC):
         self._aggregation = aggregation
         self._lateness = lateness
         self._moments = moments
-        self._table = KeyedTable(aggregation, fingerprint, self._due_of)
+        self._table = KeyedTable("groups", aggregation.schema, fingerprint, self._summary)
 
     @abstractmethod
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
@@ -83,11 +83,11 @@ class LiveKernel(ABC):
             self._table.write(buckets, self._flushed(table, directory, output), table.slice(0, 0), directory, store)
         return self._finish(directory, store, output)
 
-    def _due_of(self, table: pa.Table) -> Ints:
-        ends = ints(table, END)
-        if not self._moments.at_end:
-            return ends + self._lateness
-        return np.where(ints(table, FRESH) != CLEAN, ends, ends + self._lateness)
+    def _summary(self, table: pa.Table) -> Summary:
+        closes = ints(table, END) + self._lateness
+        waits = ints(table, FRESH) != CLEAN
+        due = np.where(waits, ints(table, END), closes) if self._moments.at_end else closes
+        return Summary(due, waits.astype(np.int64), ints(table, GONE))
 
     def _pass_time(self, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         """Emit and close what is due."""

@@ -36,6 +36,10 @@ class PanedSpec(WindowSpec):
         return Paces(self.size, self.slide, self.offset, self.allowed_lateness)
 
     @property
+    def horizon(self) -> int:
+        return self.size + self.allowed_lateness
+
+    @property
     def _only_at_close(self) -> bool:
         """Whether groups need not be looked up before their window closes."""
         return self.emit in (ON_WINDOW_CLOSE, FINAL) and self.max_groups is None

@@ -41,6 +41,10 @@ class SessionSpec(WindowSpec):
         if self.gap <= 0:
             raise OptionError("a session's gap must be positive")
 
+    @property
+    def horizon(self) -> int:
+        return self.gap + self.allowed_lateness
+
     def layout(self) -> str:
         return f"session/1;gap={self.gap}"
 

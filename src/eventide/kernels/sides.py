@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from eventide.kernels.columns import Ints, column, timestamps, typed
 from eventide.kernels.contract import SIDE_SCHEMA, TS
 
-LATE_REASON, EVICTED_REASON = "allowed_lateness_exceeded", "max_groups"
+LATE_REASON, STRICT_REASON = "allowed_lateness_exceeded", "behind_watermark"
+EVICTED_REASON, DUPLICATE_REASON = "max_groups", "duplicate_id"
 _MOMENT = pa.timestamp("us", tz="UTC")
 _TEXT_NEEDS_CARE = r"[\x00-\x1f\x7f]"
 

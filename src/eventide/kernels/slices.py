@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.codec import Codec
 from eventide.kernels.columns import ints
 from eventide.kernels.contract import Store
+from eventide.kernels.timelog import BITS, LEVELS, level_for, split
 
 SLICE = "slice"
-LEVELS = 6
-_BITS = 4  # a bucket of one level holds 2 ** _BITS of the level below
-_MOST_BUCKETS = 32
 _FEW_BLOBS, _MANY_BLOBS, _LARGE = 8, 64, 1 << 20
 
 
@@ -37,18 +34,14 @@ class SliceLog:
 
     def add(self, partial: pa.Table, store: Store) -> None:
         """Append a batch's partial."""
-        slices = ints(partial, SLICE)
-        level = 0
-        while level < LEVELS - 1 and len(np.unique(slices >> (_BITS * level))) > _MOST_BUCKETS:
-            level += 1
-        self._spread(partial, level, store)
+        self._spread(partial, level_for(ints(partial, SLICE)), store)
 
     def take(self, first: int, last: int, keep_from: int, store: Store) -> pa.Table:
         """All rows of the slices `first` to `last`, several per group possible; slices before `keep_from` are forgotten."""
         found = [self._codec.schema.empty_table()]
         for level in reversed(range(LEVELS)):
             for bucket in store.buckets(space(level)):
-                if bucket << (_BITS * level) > last:
+                if bucket << (BITS * level) > last:
                     break
                 if level == 0:
                     found += self._from_slice(bucket, first, keep_from, store)
@@ -86,15 +79,8 @@ class SliceLog:
             self._spread(kept, level - 1, store)
 
     def _spread(self, partial: pa.Table, level: int, store: Store) -> None:
-        buckets = ints(partial, SLICE) >> (_BITS * level)
-        if len(buckets) and (buckets == buckets[0]).all():
-            self._append(level, int(buckets[0]), partial, store)
-            return
-        order = np.argsort(buckets, kind="stable")
-        ordered = partial.take(pa.array(order)).combine_chunks()
-        touched, starts = np.unique(buckets[order], return_index=True)
-        for bucket, start, end in zip(touched, starts, [*starts[1:], len(buckets)], strict=True):
-            self._append(level, int(bucket), ordered.slice(start, end - start), store)
+        for bucket, part in split(partial, ints(partial, SLICE) >> (BITS * level)):
+            self._append(level, bucket, part, store)
 
     def _append(self, level: int, bucket: int, partial: pa.Table, store: Store) -> None:
         blobs = store.append(space(level), bucket, self._codec.encode(partial))

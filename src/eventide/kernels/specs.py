@@ -68,6 +68,11 @@ class WindowSpec(ABC):
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
         return f"{self.layout()};keys={keys};aggregates={aggregates}"
 
+    @property
+    @abstractmethod
+    def horizon(self) -> int:
+        """How far behind the watermark a row may be that the kernel still takes; with sessions, takes by itself."""
+
     @abstractmethod
     def layout(self) -> str:
         """The kernel, the version of its state, and the parameters without which the state means something else."""

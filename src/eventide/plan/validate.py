@@ -13,6 +13,7 @@ from eventide.plan.logical import (
     EmitMode,
     Filter,
     Forward,
+    Hop,
     LatePolicy,
     Project,
     Relation,
@@ -26,11 +27,11 @@ from eventide.plan.logical import (
 )
 
 SUPPORTED_AGGREGATES = frozenset({"count", "sum", "min", "max", "avg"})
-RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble,)
+RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop)
 RUNNABLE_EMITS = frozenset({EmitMode.ON_WINDOW_CLOSE, EmitMode.FINAL})
-RUNNABLE_POLICIES = frozenset({LatePolicy.WINDOW})
+RUNNABLE_POLICIES = frozenset(LatePolicy)
 # Of: forward (a query without a window), ordered, dedup, max_groups, idle_timeout, processing_time
-RUNNABLE_FEATURES = frozenset({"forward", "processing_time"})
+RUNNABLE_FEATURES = frozenset({"forward", "processing_time", "idle_timeout", "ordered"})
 
 
 @dataclass(frozen=True)

@@ -75,17 +75,17 @@ def _check_one(frame: DataFrame, column: Named) -> None:
     try:
         _ = frame.select(F.expr(column.sql).alias(column.name)).schema
     except (AnalysisException, ParseException) as error:
-        raise SqlError(f"{column.sql}: {_first_sentence(error)}") from None
+        raise SqlError(f"{column.sql}: {first_sentence(error)}") from None
 
 
 def _check(frame: DataFrame, condition: str) -> None:
     try:
         _ = frame.where(F.expr(condition)).schema
     except (AnalysisException, ParseException) as error:
-        raise SqlError(f"{condition}: {_first_sentence(error)}") from None
+        raise SqlError(f"{condition}: {first_sentence(error)}") from None
 
 
-def _first_sentence(error: Exception) -> str:
+def first_sentence(error: Exception) -> str:
     """Spark's message without its error class, its plan and its query context."""
     text = str(error).split("\n")[0]
     return text.split("] ", 1)[1].split(" SQLSTATE")[0] if text.startswith("[") and "] " in text else text

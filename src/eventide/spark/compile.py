@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
 
+from eventide.errors import SqlError
 from eventide.kernels.contract import DETAIL, PROBLEM, SEQ, TS, WINDOW_END, WINDOW_START, KernelSpec
 from eventide.plan.logical import Filter
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
-from eventide.spark.analysis import Analyzed, analyze
+from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
 from eventide.spark.pack import ACCOUNT, AT, KIND, PACKED_SCHEMA, SHARD, SIDE, TAG, TAGGED_SCHEMA, Packer, Unpacker
 from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, VIA, ShardProcessor
@@ -72,9 +74,9 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
         .groupBy("shard")
         .transformWithState(ShardProcessor(spec, physical.plan_id, numbers), TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     )
-    main = StructType([*analyzed.main.fields])
-    unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, WindowIds(physical.plan_id))
-    wide = tagged.mapInArrow(unpacker, _wide_schema(main))
+    decorate = None if physical.window is None else WindowIds(physical.plan_id)
+    unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
+    wide = tagged.mapInArrow(unpacker, _wide_schema(analyzed.main))
     return Compiled(_finish(physical, wide), spec, to_arrow_schema(analyzed.outputs), to_arrow_schema(schema), physical.ordered)
 
 
@@ -94,7 +96,10 @@ def _branch(context: SourceContext, branch: Branch, inbox: DataFrame, first: boo
 def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:
     """The branches of a UNION ALL with the names of the first and the types that Spark gives the union."""
     renamed = [frame.toDF(*names, *CARRIED) for frame in frames]
-    common = reduce(DataFrame.union, [frame.select(*[f"`{n}`" for n in names]) for frame in renamed]).schema
+    try:
+        common = reduce(DataFrame.union, [frame.select(*[f"`{n}`" for n in names]) for frame in renamed]).schema
+    except AnalysisException as error:
+        raise SqlError(f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches") from None
     casts = [[F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in common.fields] for _ in renamed]
     return [frame.select(*cast, *CARRIED) for frame, cast in zip(renamed, casts, strict=True)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from eventide.errors import EngineError
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import KernelSpec
+from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.panes import PanedSpec
 from eventide.plan.logical import EmitMode, Hop, Tumble
@@ -15,11 +16,20 @@ from eventide.spark.types import to_arrow
 
 def kernel_spec(physical: Physical, analyzed: Analyzed) -> KernelSpec:
     window = physical.window
-    if isinstance(window, Tumble | Hop):
+    inner: PanedSpec | ForwardSpec
+    if window is None:
+        inner = _forward(physical, analyzed)
+    elif isinstance(window, Tumble | Hop):
         inner = _paned(physical, analyzed, window)
     else:
         raise EngineError(f"no kernel for {window}")
     return IntakeSpec(inner, inner.sides, physical.options.late_policy.value, physical.options.max_lateness)
+
+
+def _forward(physical: Physical, analyzed: Analyzed) -> ForwardSpec:
+    originals = tuple((original.name, original.sql) for original in physical.originals)
+    types = tuple(to_arrow(analyzed.packed[packed].dataType) for _, packed in originals)
+    return ForwardSpec(originals, types, physical.ordered)
 
 
 def _paned(physical: Physical, analyzed: Analyzed, window: Tumble | Hop) -> PanedSpec:

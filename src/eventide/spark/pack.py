@@ -130,7 +130,7 @@ class Unpacker:
 
     main: pa.Schema
     side: pa.Schema
-    decorate: Callable[[pa.Table], pa.Table]
+    decorate: Callable[[pa.Table], pa.Table] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -150,7 +150,8 @@ class Unpacker:
         if tag == "side":
             struct = pa.StructArray.from_arrays([column.combine_chunks() for column in table.columns], fields=list(table.schema))
             return self._fill({TAG: [tag] * table.num_rows, SIDE: struct}, table.num_rows)
-        table = self.decorate(table)
+        if self.decorate is not None:
+            table = self.decorate(table)
         return self._fill({TAG: [tag] * table.num_rows, **{name: table[name] for name in table.column_names}}, table.num_rows)
 
     def _fill(self, columns: dict[str, object], rows: int) -> pa.Table:

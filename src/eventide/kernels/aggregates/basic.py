@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Sequence
 from functools import reduce
 
@@ -146,8 +147,8 @@ def fitted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if values.type == wanted:
         return values
     if pa.types.is_decimal(wanted):
-        limit = pa.scalar(10 ** (wanted.precision - wanted.scale), pa.decimal256(76, 0))
-        fits = pc.less(pc.abs(values).cast(pa.decimal256(76, values.type.scale)), limit)
+        wide = pa.decimal256(76, values.type.scale)
+        fits = pc.less(pc.abs(values).cast(wide), pa.scalar(decimal.Decimal(10) ** (wanted.precision - wanted.scale), wide))
         values = pc.if_else(fits, values, pa.scalar(None, values.type))
     return values.cast(wanted)
 

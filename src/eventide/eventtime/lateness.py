@@ -1,0 +1,130 @@
+"""Rows behind the watermark: what becomes of them, how long a window waits for them, and where the rest is kept.
+
+Times are microseconds since the epoch; a watermark of None is before every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from eventide.errors import OptionError
+
+Window = TypeVar("Window", bound=Hashable)
+Event = TypeVar("Event")
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Policy: a row behind the watermark is let go. Decision: let this one go."""
+
+
+@dataclass(frozen=True)
+class SideOutput:
+    """Policy: a row behind the watermark goes to `channel`. Decision: this one does."""
+
+    channel: str
+
+
+@dataclass(frozen=True)
+class Reassign:
+    """Policy: a row at most `max_lateness` behind takes the watermark as its event time; `otherwise` is for older ones."""
+
+    max_lateness: int
+    otherwise: Drop | SideOutput = Drop()
+
+    def __post_init__(self) -> None:
+        if self.max_lateness < 0:
+            raise OptionError("max_lateness cannot be negative")
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Decision: use the row, with this event time."""
+
+    event_time: int
+
+
+LatePolicy = Drop | Reassign | SideOutput
+Decision = Keep | Drop | SideOutput
+
+
+class LateDataHandler:
+    """Decides row by row by one policy, and counts. A row is behind the watermark when its event time is <= it."""
+
+    def __init__(self, policy: LatePolicy) -> None:
+        self._policy = policy
+        self.dropped = self.reassigned = self.side_output = 0
+
+    def handle(self, event_time: int, watermark: int | None) -> Decision:
+        if watermark is None or event_time > watermark:
+            return Keep(event_time)
+        if isinstance(self._policy, Reassign):
+            if watermark - event_time <= self._policy.max_lateness:
+                self.reassigned += 1
+                return Keep(watermark)
+            return self._refused(self._policy.otherwise)
+        return self._refused(self._policy)
+
+    def _refused(self, decision: Drop | SideOutput) -> Drop | SideOutput:
+        if isinstance(decision, Drop):
+            self.dropped += 1
+        else:
+            self.side_output += 1
+        return decision
+
+
+class AllowedLatenessTracker(Generic[Window]):
+    """Which windows are open: each until the watermark reaches its end plus the allowed lateness.
+
+    `is_open` answers for any end; `track` keeps windows whose closing `close` then reports, once each.
+    """
+
+    def __init__(self, allowed_lateness: int = 0) -> None:
+        if allowed_lateness < 0:
+            raise OptionError("allowed lateness cannot be negative")
+        self._lateness = allowed_lateness
+        self._ends: dict[Window, int] = {}
+
+    def is_open(self, end: int, watermark: int | None) -> bool:
+        return watermark is None or watermark < end + self._lateness
+
+    def track(self, window: Window, end: int) -> None:
+        """Keep a window, or give one that is kept another end."""
+        self._ends[window] = end
+
+    def forget(self, window: Window) -> None:
+        """The window is gone by other means: merged, or flushed."""
+        self._ends.pop(window, None)
+
+    def close(self, watermark: int | None) -> list[Window]:
+        """The tracked windows that are no longer open, by their ends; they are tracked no more."""
+        closed = sorted((end, number, window) for number, (window, end) in enumerate(self._ends.items()) if not self.is_open(end, watermark))
+        for _, _, window in closed:
+            del self._ends[window]
+        return [window for _, _, window in closed]
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+
+class SideOutputRouter(Generic[Event]):
+    """Events by channel, in the order in which they came, until somebody takes them."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, list[Event]] = {}
+        self.routed: dict[str, int] = {}
+
+    def route(self, channel: str, event: Event) -> None:
+        self._channels.setdefault(channel, []).append(event)
+        self.routed[channel] = self.routed.get(channel, 0) + 1
+
+    def drain(self, channel: str) -> list[Event]:
+        """The events of a channel since it was last drained; none for a channel that nobody has used."""
+        return self._channels.pop(channel, [])
+
+    @property
+    def pending(self) -> dict[str, int]:
+        """How many events wait in each channel that holds any."""
+        return {channel: len(events) for channel, events in self._channels.items()}
