@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "kernels": ({"errors", "eventtime"}, {"pyarrow", "numpy", "duckdb"}),
     "plan": ({"errors", "eventtime", "kernels"}, {"sqlglot"}),
     "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
-    "stream": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
+    "fluent": ({"errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime"}, {"pyarrow"}),
     "result": ({"errors"}, {"pyarrow", "pandas"}),
     "spark": ({"errors", "eventtime", "kernels", "plan", "sql", "storage", "result"}, {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"}),
@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
 LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
 ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)
 # Seen by type checkers only, so not an import when the program runs.
-TYPES_ONLY = {"database": {"pyspark"}}
+TYPES_ONLY = {"database": {"pyspark"}, "fluent": {"pyspark"}}
 HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "sqlglot", "prompt_toolkit"}
 
 

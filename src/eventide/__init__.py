@@ -11,16 +11,38 @@ if TYPE_CHECKING:
     from eventide.database import Database, connect
     from eventide.errors import EventideError
     from eventide.eventtime.registry import event_time_types
+    from eventide.fluent import FluentStream, hop, session, slide, stream, tumble
     from eventide.result import Result
+    from eventide.spark.fluent import configure
 
-__all__ = ["Database", "EventideError", "Result", "connect", "event_time_types"]
+__all__ = [
+    "Database",
+    "EventideError",
+    "FluentStream",
+    "Result",
+    "configure",
+    "connect",
+    "event_time_types",
+    "hop",
+    "session",
+    "slide",
+    "stream",
+    "tumble",
+]
 
 _HOMES = {
     "Database": "eventide.database",
     "EventideError": "eventide.errors",
+    "FluentStream": "eventide.fluent",
     "Result": "eventide.result",
+    "configure": "eventide.spark.fluent",
     "connect": "eventide.database",
     "event_time_types": "eventide.eventtime.registry",
+    "hop": "eventide.fluent",
+    "session": "eventide.fluent",
+    "slide": "eventide.fluent",
+    "stream": "eventide.fluent",
+    "tumble": "eventide.fluent",
 }
 
 

@@ -27,7 +27,12 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
     figures: dict[str, Any] = {**accounting_of(stream), **(account.totals if account else {})}
     for gauge, value in (account.gauges if account else {}).items():
         name = gauge.split("#")[0]
-        figures[name] = max(figures.get(name, value), value) if name.startswith("max_") else figures.get(name, 0) + value
+        if name.startswith("max_"):
+            figures[name] = max(figures.get(name, value), value)
+        elif name.startswith("next_"):
+            figures[name] = min(figures.get(name, value), value)
+        else:
+            figures[name] = figures.get(name, 0) + value
     figures["batches"] = account.batch + 1 if account else 0
     figures["watermark"] = _millis(stream.watermark())
     figures["watermark_lag_ms"] = lag_ms(stream.watermark())

@@ -33,7 +33,7 @@ def table(rows: list[Row]) -> pa.Table:
         "__k0": pa.array([row[1] for row in rows], pa.string()),
         "__i0": pa.array([row[2] for row in rows], pa.int64()),
     }
-    if rows and len(rows[0]) > 3:
+    if not rows or len(rows[0]) > 3:
         columns[DEDUP] = pa.array([row[3] for row in rows], pa.string())
     return pa.table(columns)
 

@@ -226,3 +226,46 @@ class SessionModel:
         self.gone += self.open
         self.open = []
         return emitted
+
+
+@dataclass
+class SlideModel:
+    """Data-triggered sliding windows."""
+
+    lookback: int
+    lookahead: int | None = None
+    lateness: int = 0
+    rows: list[Row] = field(default_factory=list)
+    waiting: list[Row] = field(default_factory=list)
+    emissions: dict[tuple[int, Any], int] = field(default_factory=dict)
+    late: int = 0
+
+    def step(self, rows: list[Row], watermark: int | None) -> list[Row]:
+        emitted = self.pass_time(watermark)
+        fresh = [row for row in rows if not self.closed(row[0], watermark)]
+        self.late += len(rows) - len(fresh)
+        self.rows += fresh
+        if self.lookahead is None:
+            return emitted + [self.answer(row) for row in fresh]
+        self.waiting += fresh
+        return emitted
+
+    def closed(self, ts: int, watermark: int | None) -> bool:
+        return watermark is not None and ts + (self.lookahead or 0) + self.lateness <= watermark
+
+    def pass_time(self, watermark: int | None) -> list[Row]:
+        due = [row for row in self.waiting if self.closed(row[0], watermark)]
+        self.waiting = [row for row in self.waiting if row not in due]
+        return [self.answer(row) for row in due]
+
+    def flush(self) -> list[Row]:
+        due, self.waiting = self.waiting, []
+        return [self.answer(row) for row in due]
+
+    def answer(self, trigger: Row) -> Row:
+        ts, key = trigger[:2]
+        start, end = ts - self.lookback, ts + (self.lookahead or 0)
+        values = [row[2] for row in self.rows if row[1] == key and start <= row[0] <= end]
+        epoch = self.emissions.get((ts, key), 0)
+        self.emissions[ts, key] = epoch + 1
+        return (start, end, epoch, 1, key, *sums(values))

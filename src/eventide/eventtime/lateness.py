@@ -100,10 +100,9 @@ class AllowedLatenessTracker(Generic[Window]):
 
     def close(self, watermark: int | None) -> list[Window]:
         """The tracked windows that are no longer open, by their ends; they are tracked no more."""
-        closed = sorted((end, number, window) for number, (window, end) in enumerate(self._ends.items()) if not self.is_open(end, watermark))
-        for _, _, window in closed:
-            del self._ends[window]
-        return [window for _, _, window in closed]
+        closed = [window for window, end in self._ends.items() if not self.is_open(end, watermark)]
+        ends = {window: self._ends.pop(window) for window in closed}
+        return sorted(closed, key=lambda window: ends[window])
 
     def __len__(self) -> int:
         return len(self._ends)

@@ -128,7 +128,7 @@ class WatermarkPropagator:
 
     def add_edge(self, upstream: str, downstream: str) -> None:
         above, below = self._known(upstream), self._known(downstream)
-        if downstream in above.feeders or self._reaches(downstream, upstream):
+        if self._reaches(downstream, upstream):
             raise WatermarkViolationError(downstream, f"an edge from {upstream} would close a cycle")
         if downstream in above.downstreams:
             raise WatermarkViolationError(downstream, f"there is an edge from {upstream} already")

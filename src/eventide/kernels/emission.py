@@ -47,11 +47,15 @@ def main_schema(aggregation: Aggregation) -> pa.Schema:
     return pa.schema([*MAIN_FIELDS, *aggregation.key_fields, *aggregation.result_fields])
 
 
+def main_head(starts: Ints, ends: Ints, epochs: Ints, op: int) -> list[pa.Array]:
+    """The columns MAIN_FIELDS."""
+    return [timestamps(starts), timestamps(ends), pa.array(epochs), pa.repeat(pa.scalar(op, pa.int32()), len(starts))]
+
+
 def main_table(aggregation: Aggregation, merged: pa.Table, starts: Ints, ends: Ints, epochs: Ints, op: int) -> pa.Table:
     """Finished rows of a merged partial."""
-    head = [timestamps(starts), timestamps(ends), pa.array(epochs), pa.repeat(pa.scalar(op, pa.int32()), merged.num_rows)]
     keys = [column(merged, name) for name in aggregation.keys]
-    return pa.Table.from_arrays(head + keys + aggregation.results(merged), schema=main_schema(aggregation))
+    return pa.Table.from_arrays(main_head(starts, ends, epochs, op) + keys + aggregation.results(merged), schema=main_schema(aggregation))
 
 
 def in_order(aggregation: Aggregation, merged: pa.Table) -> pa.Table:

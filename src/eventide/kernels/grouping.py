@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from eventide.kernels.columns import Ints, is_nested, sortable, whole
 
 _AT_LEAST_ONE = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
+_POPULATION = pc.VarianceOptions(ddof=0, skip_nulls=True, min_count=1)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Reduction:
             return ([], "count_all")
         if self.function == "count":
             return (name, "count", pc.CountOptions(mode="only_valid"))
-        return (name, self.function, _AT_LEAST_ONE)
+        return (name, self.function, _POPULATION if self.function == "variance" else _AT_LEAST_ONE)
 
 
 @dataclass(frozen=True)

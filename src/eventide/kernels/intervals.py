@@ -64,7 +64,7 @@ def last_at_or_before(group: Ints, moment: Ints, asked_group: Ints, asked_moment
     """For each asked pair the place of the latest moment of the same group that is not after it, or -1."""
     is_question = np.repeat([False, True], [len(group), len(asked_group)])
     groups = np.concatenate((group, asked_group))
-    order = np.lexsort((is_question, np.concatenate((moment, asked_moment)), groups))
+    order = by_group_and_time(groups, 2 * np.concatenate((moment, asked_moment)) + is_question)
     place = np.where(is_question[order], -1, np.arange(len(order)))
     latest = np.maximum.accumulate(place)
     found = order[latest]

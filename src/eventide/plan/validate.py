@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
+from eventide.kernels.aggregates import SUPPORTED
 from eventide.plan.logical import (
     EmitMode,
     Filter,
@@ -18,6 +19,7 @@ from eventide.plan.logical import (
     Project,
     Relation,
     Scan,
+    Session,
     Slide,
     Source,
     Stream,
@@ -26,12 +28,12 @@ from eventide.plan.logical import (
     WindowAggregate,
 )
 
-SUPPORTED_AGGREGATES = frozenset({"count", "sum", "min", "max", "avg"})
-RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop)
-RUNNABLE_EMITS = frozenset({EmitMode.ON_WINDOW_CLOSE, EmitMode.FINAL})
+SUPPORTED_AGGREGATES = SUPPORTED
+RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop, Session)
+RUNNABLE_EMITS = frozenset(EmitMode)
 RUNNABLE_POLICIES = frozenset(LatePolicy)
 # Of: forward (a query without a window), ordered, dedup, max_groups, idle_timeout, processing_time
-RUNNABLE_FEATURES = frozenset({"forward", "processing_time", "idle_timeout", "ordered"})
+RUNNABLE_FEATURES = frozenset({"forward", "processing_time", "idle_timeout", "ordered", "dedup", "max_groups"})
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from eventide.errors import SqlError
 from eventide.plan.logical import Named
 from eventide.plan.physical import Physical
 
-NEED_ARRIVAL = frozenset({"first", "last", "first_value", "last_value", "any_value", "collect_list"})
-
 _WINDOW_COLUMNS = [
     StructField("window_start", TimestampType()),
     StructField("window_end", TimestampType()),
@@ -33,7 +31,8 @@ class Analyzed:
     results: dict[str, StructField]
     main: StructType
     outputs: StructType
-    needs_arrival: bool
+    deduplicates: bool
+    needs_arrival: bool  # whether the kernel must know in which order rows of a batch came
 
 
 def analyze(spark: SparkSession, physical: Physical, schema: StructType) -> Analyzed:
@@ -46,9 +45,8 @@ def analyze(spark: SparkSession, physical: Physical, schema: StructType) -> Anal
     if physical.having is not None:
         _check(wide, physical.having)
     outputs = StructType(list(_typed(wide, physical.outputs).values()))
-    functions = {a.function for a in physical.aggregates}
     deduplicates = any(branch.source.dedup is not None for branch in physical.branches)
-    return Analyzed(packed, results, main, outputs, physical.ordered or deduplicates or bool(functions & NEED_ARRIVAL))
+    return Analyzed(packed, results, main, outputs, deduplicates, physical.ordered or deduplicates)
 
 
 def _main(physical: Physical, packed: dict[str, StructField], results: dict[str, StructField]) -> StructType:

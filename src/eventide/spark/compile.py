@@ -12,13 +12,13 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
 
 from eventide.errors import SqlError
-from eventide.kernels.contract import DETAIL, PROBLEM, SEQ, TS, WINDOW_END, WINDOW_START, KernelSpec
-from eventide.plan.logical import Filter
+from eventide.kernels.contract import DEDUP, PROBLEM, SEQ, TS, WINDOW_END, WINDOW_START, KernelSpec
+from eventide.plan.logical import Filter, Tumble
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
-from eventide.spark.pack import ACCOUNT, AT, KIND, PACKED_SCHEMA, SHARD, SIDE, TAG, TAGGED_SCHEMA, Packer, Unpacker
-from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, VIA, ShardProcessor
+from eventide.spark.pack import ACCOUNT, KIND, PACKED_SCHEMA, SHARD, SIDE, TAG, TAGGED_SCHEMA, Packer, Unpacker
+from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, ShardProcessor
 from eventide.spark.resolve import CARRIED, UNDECODABLE, override, resolve_scan
 from eventide.spark.sharding import shard_numbers
 from eventide.spark.sources.common import SourceContext, user_schema
@@ -80,7 +80,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
     return Compiled(_finish(physical, wide), spec, to_arrow_schema(analyzed.outputs), to_arrow_schema(schema), physical.ordered)
 
 
-def _branch(context: SourceContext, branch: Branch, inbox: DataFrame, first: bool) -> DataFrame:
+def _branch(context: SourceContext, branch: Branch, inbox: DataFrame | None, first: bool) -> DataFrame:
     schema = user_schema(branch.source)
     rows = source_frame(context, branch.source, inbox, first)
     frame = resolve_scan(rows, branch.source, schema, isinstance(branch.watermark, EventTimeWatermark))
@@ -111,21 +111,33 @@ def _packed(
     if physical.time is not None:
         frame = override(frame, users, physical.time, branch.source.max_future_skew)
     columns = [_normalised(F.expr(named.sql), analyzed.packed[named.name]).alias(named.name) for named in physical.packed]
-    rows = frame.select(KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL, *columns)
+    rows = frame.select(*CARRIED, *columns)
+    rows = rows.withColumn(SHARD, _shard(physical, analyzed, len(numbers)))
     if not analyzed.needs_arrival:
         rows = rows.drop(SEQ)
-    rows = rows.withColumn(SHARD, _shard(physical, len(numbers)))
+    if not analyzed.deduplicates:
+        rows = rows.drop(DEDUP)
     lag = branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
     packed = rows.mapInArrow(Packer(number, numbers, lag), PACKED_SCHEMA)
     return packed.withWatermark("max_ts", "0 seconds").drop("max_ts")
 
 
-def _shard(physical: Physical, shards: int) -> Column:
-    if physical.keys:
-        return F.pmod(F.hash(*[F.col(key.sql) for key in physical.keys]), F.lit(shards)).cast("int")
-    if physical.window is None and not physical.ordered:
+def _shard(physical: Physical, analyzed: Analyzed, shards: int) -> Column:
+    """All rows that must meet go to one shard: those of a group, of a window with a quota, of an ordered stream."""
+    window = physical.window
+    if physical.options.max_groups is not None and window is not None:
+        if not isinstance(window, Tumble):
+            return F.lit(0)
+        meet: list[Column] = [F.floor((F.col(TS) - F.lit(window.offset)) / F.lit(window.size))]
+    elif physical.keys:
+        meet = [F.col(key.sql) for key in physical.keys]
+    elif window is not None or physical.ordered:
+        return F.lit(0)
+    elif analyzed.deduplicates:
+        meet = [F.col(DEDUP)]
+    else:
         return F.pmod(F.spark_partition_id(), F.lit(shards)).cast("int")
-    return F.lit(0)
+    return F.pmod(F.hash(*meet), F.lit(shards)).cast("int")
 
 
 def _normalised(column: Column, field: StructField) -> Column:

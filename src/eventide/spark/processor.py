@@ -22,6 +22,7 @@ from eventide.spark.pack import from_blob, to_blob
 from eventide.spark.store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
 
+NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
 VIA = "__via"  # how the event time was found: 0 declared, 1 source metadata, 2 processing time
 
 # A kernel's side rows plus what only the runner knows.
@@ -106,15 +107,17 @@ class ShardProcessor(StatefulProcessor):
         for table in output.side:
             if table.num_rows:
                 yield Row(tag="side", blob=to_blob(self._complete(table, clock, shard)))
-        yield self._account(key, clock, received, output, marks)
+        gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
+        yield self._account(key, clock, received, output, marks, gauges)
 
-    def _account(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks) -> Row:
+    def _account(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks, gauges: dict[str, int] | None = None) -> Row:
+        """One call's part of the batch's account; `gauges` are None where the kernel was not asked."""
         account = {
             "shard": self._shard_of[key[0]],
             "rows_in": received,
             "counts": output.counts,
             "events": output.events,
-            "gauges": output.gauges,
+            "gauges": gauges,
             "watermark": clock.watermark,
             "watermarks": marks.claims,
             "tops": marks.tops,

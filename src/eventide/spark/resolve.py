@@ -8,11 +8,13 @@ decode is one already. `current_timestamp()` is the batch's own time, which Spar
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from eventide.eventtime.registry import event_time_types
-from eventide.kernels.contract import DETAIL, PROBLEM, SEQ, TS
+from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS
 from eventide.plan.logical import Source
 from eventide.spark.eventtime import micros, timestamp_micros
 from eventide.spark.pack import AT, KIND
@@ -20,7 +22,7 @@ from eventide.spark.processor import VIA
 from eventide.spark.sources.common import CORRUPT, RECEIVED
 
 UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
-CARRIED = (KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL)
+CARRIED = (KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL, DEDUP)
 
 
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
@@ -52,7 +54,17 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         F.when(problem.isNull(), via).cast("tinyint").alias(VIA),
         F.when(F.col(KIND) == "rows", problem).alias(PROBLEM),
         detail.alias(DETAIL),
+        _identity(source).alias(DEDUP),
     )
+
+
+def _identity(source: Source) -> Column:
+    """What tells a row from its re-delivery, as text; NULL where there is nothing to tell."""
+    if source.dedup is None:
+        return F.lit(None).cast("string")
+    columns = [F.col(f"`{name}`") for name in source.dedup.columns]
+    present = reduce(Column.__or__, [column.isNotNull() for column in columns])
+    return F.when(present, F.concat(F.lit(f"{source.name}:"), F.to_json(F.struct(*columns))))
 
 
 def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFrame:
@@ -71,4 +83,5 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         F.when(given, F.lit(0).cast("tinyint")).otherwise(F.col(VIA)).alias(VIA),
         F.when(given & (time > now + F.lit(skew)), FUTURE).when(~given, F.col(PROBLEM)).alias(PROBLEM),
         F.when(given, expression.cast("string")).otherwise(F.col(DETAIL)).alias(DETAIL),
+        DEDUP,
     )

@@ -87,7 +87,8 @@ class Router:
             self._balance(batch, one)
             counts.update({ROWS_IN: one["rows_in"], **one["counts"]})
             events.update(one["events"])
-            by_shard.setdefault(one["shard"], {}).update(one["gauges"])
+            if one["gauges"] is not None:
+                by_shard[one["shard"]] = one["gauges"]
             watermark = one["watermark"]
             for mark, figures in (("watermark", one["watermarks"]), ("max_timestamp_seen", one["tops"])):
                 for branch, value in figures.items():
@@ -111,7 +112,7 @@ class Router:
     @staticmethod
     def _gauges(by_shard: dict[int, dict[str, int]], before: dict[str, int]) -> dict[str, int]:
         """Gauges are kept per shard, as `name#shard`: a shard that was silent keeps its last value."""
-        gauges = dict(before)
+        gauges = {name: value for name, value in before.items() if int(name.split("#")[1]) not in by_shard}
         for shard, values in by_shard.items():
             gauges.update({f"{name}#{shard}": value for name, value in values.items()})
         return gauges

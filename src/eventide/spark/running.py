@@ -15,6 +15,7 @@ from eventide import errors
 from eventide.errors import EventideError, StreamFailedError
 from eventide.spark.clock import from_progress
 from eventide.spark.compile import Compiled
+from eventide.spark.processor import NEXT_CLOSE
 from eventide.spark.router import Router
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
@@ -68,7 +69,7 @@ class RunningStream:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
         account = self.router.results.latest()
         marks = {name: figures.get("watermark") for name, figures in account.sources.items()} if account else {}
-        is_open = account is not None and any(value for gauge, value in account.gauges.items() if gauge.startswith("open_"))
+        is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
         decisions = self.router.heartbeat.decide(time.time_ns() // 1000, marks, is_open)
         self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return bool(decisions)

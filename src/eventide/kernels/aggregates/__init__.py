@@ -1,5 +1,6 @@
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.aggregates.partial import Aggregation
-from eventide.kernels.aggregates.registry import SUPPORTED, build_aggregate
+from eventide.kernels.aggregates.registry import SUPPORTED, build_aggregate, user_aggregates
+from eventide.kernels.aggregates.user import UserAggregate
 
-__all__ = ["SUPPORTED", "Aggregate", "AggregateSpec", "Aggregation", "build_aggregate"]
+__all__ = ["SUPPORTED", "Aggregate", "AggregateSpec", "Aggregation", "UserAggregate", "build_aggregate", "user_aggregates"]

@@ -10,11 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from eventide.errors import EngineError
 from eventide.kernels.grouping import Reduction, Segments
+
+if TYPE_CHECKING:
+    from eventide.kernels.aggregates.user import UserAggregate
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,13 @@ class AggregateSpec:
     result_type: pa.DataType
     distinct: bool = False
     parameters: tuple[str, ...] = ()
+    user: UserAggregate | None = None  # the implementation of one that is not built in
 
     def describe(self) -> str:
         """Text that changes exactly when the state would mean something else."""
         kinds = ",".join(map(str, self.input_types))
-        return f"{self.function}({'distinct ' if self.distinct else ''}{kinds};{','.join(self.parameters)})->{self.result_type}"
+        call = f"{self.function}({'distinct ' if self.distinct else ''}{kinds};{','.join(self.parameters)})->{self.result_type}"
+        return call if self.user is None else f"{call}/{self.user.state_type}"
 
 
 class Aggregate(ABC):

@@ -45,8 +45,8 @@ class Distinct(Aggregate):
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         group, values = exploded(states[0], np.arange(len(states[0])))
         inputs = [values] if len(self.spec.input_types) == 1 else [whole(part) for part in values.flatten()]
-        grouped = group_rows([pa.array(group)], self._inner.fold_plan(inputs), segments=False)
-        results = self._inner.final(self._inner.fold(inputs, grouped.reduced, None))
+        grouped = group_rows([pa.array(group)], self._inner.fold_plan(inputs), segments=self._inner.needs_segments)
+        results = self._inner.final(self._inner.fold(inputs, grouped.reduced, grouped.segments))
         place = np.full(len(states[0]), -1, np.int64)
         place[grouped.keys[0].to_numpy()] = np.arange(len(results))
         spread = results.take(pa.array(place, mask=place < 0))

@@ -7,33 +7,48 @@ from collections.abc import Callable
 from eventide.errors import OptionError, suggest
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.aggregates.basic import Average, Count, Extreme, Sum, Truth
+from eventide.kernels.aggregates.chosen import FIRST, LAST, Chosen
+from eventide.kernels.aggregates.collected import CollectList
 from eventide.kernels.aggregates.distinct import CollectSet, Distinct
+from eventide.kernels.aggregates.moments import Spread
+from eventide.kernels.aggregates.sketches import ApproxCountDistinct, Percentile
+from eventide.kernels.aggregates.user import UserAggregates, UserDefined
+from eventide.kernels.columns import is_nested
+
+
+def _extreme(spec: AggregateSpec) -> Aggregate:
+    return Chosen(spec) if is_nested(spec.input_types[0]) else Extreme(spec)
+
 
 _BUILDERS: dict[str, Callable[[AggregateSpec], Aggregate]] = {
     "count": Count,
     "sum": Sum,
-    "avg": Average,
-    "mean": Average,
-    "min": Extreme,
-    "max": Extreme,
-    "bool_and": Truth,
-    "every": Truth,
-    "bool_or": Truth,
-    "some": Truth,
-    "any": Truth,
+    **dict.fromkeys(("avg", "mean"), Average),
+    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("bool_and", "every", "bool_or", "some", "any"), Truth),
+    **dict.fromkeys(("var_pop", "var_samp", "variance", "stddev", "std", "stddev_pop", "stddev_samp"), Spread),
+    **dict.fromkeys((*FIRST, *LAST, "min_by", "max_by"), Chosen),
+    "collect_list": CollectList,
+    "array_agg": CollectList,
     "collect_set": CollectSet,
+    "approx_count_distinct": ApproxCountDistinct,
+    **dict.fromkeys(("percentile_approx", "approx_percentile"), Percentile),
 }
-_REPEATS_ARE_HARMLESS = frozenset({"min", "max", "bool_and", "every", "bool_or", "some", "any", "collect_set"})
+_REPEATS_ARE_HARMLESS = frozenset(
+    {"min", "max", "bool_and", "every", "bool_or", "some", "any", "collect_set", "approx_count_distinct", "min_by", "max_by", *FIRST, *LAST}
+)
 
 SUPPORTED: frozenset[str] = frozenset(_BUILDERS)
+user_aggregates = UserAggregates(SUPPORTED)
 
 
 def build_aggregate(spec: AggregateSpec) -> Aggregate:
     """The computation for a spec; OptionError names the known functions if there is none."""
+    if spec.user is not None:
+        return UserDefined(spec)
     builder = _BUILDERS.get(spec.function)
     if builder is None:
         raise OptionError(f"there is no aggregate {spec.function}", help=suggest(spec.function, SUPPORTED))
-    aggregate = builder(spec)
     if not spec.distinct or spec.function in _REPEATS_ARE_HARMLESS:
-        return aggregate
-    return Distinct(aggregate)
+        return builder(spec)
+    return CollectSet(spec) if builder is CollectList else Distinct(builder(spec))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -21,11 +22,15 @@ HIDDEN = (KIND, AT, SEQ, RECEIVED, CORRUPT)
 
 @dataclass(frozen=True)
 class SourceContext:
-    """Where a stream's inbox and its sources' spools lie."""
+    """Where a stream's inbox and its sources' spools lie; `frames` are a user's own DataFrames by the source's name.
+
+    Without an inbox a stream takes no control entries: no external watermarks, idle sources, flush or ticks.
+    """
 
     spark: SparkSession
-    inbox: Path
+    inbox: Path | None
     spools: Path
+    frames: Mapping[str, DataFrame] = field(default_factory=dict)
 
     def spool(self, source: str) -> Path:
         return self.spools / source

@@ -50,8 +50,10 @@ def _as_rows(table: pa.Table, number: int) -> pa.Table:
     return pa.table(columns, schema=_EXPANDED_ARROW)
 
 
-def inbox_frame(context: SourceContext) -> DataFrame:
-    """The stream's inbox; the same frame may serve several branches, and Spark then reads each manifest in one batch."""
+def inbox_frame(context: SourceContext) -> DataFrame | None:
+    """The stream's inbox, if it has one; the same frame may serve several branches, and Spark then reads each manifest in one batch."""
+    if context.inbox is None:
+        return None
     reader = context.spark.readStream.schema(SPARK_SCHEMA).option("maxFileAge", "36500d")
     return reader.json(str(context.inbox))
 

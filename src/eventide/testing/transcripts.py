@@ -24,15 +24,38 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from eventide.errors import EventideError
 from eventide.kernels.contract import SIDE_KINDS
+from eventide.result import Result
 
-if TYPE_CHECKING:
-    from eventide.database import Database
 
-Connect = Callable[[str], "Database"]
+class Playable(Protocol):
+    """What a transcript needs of a database: `eventide.Database` and `ReferenceDatabase` have it."""
+
+    def execute(self, sql: str) -> Result: ...
+
+    def write(self, source: str, rows: Any) -> int: ...
+
+    def advance_watermark(self, source: str, ts: int | dt.datetime) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def read(self, name: str) -> Result: ...
+
+    def side_output(self, stream: str, kind: str | None = None) -> Result: ...
+
+    def watermark(self, stream: str) -> int | None: ...
+
+    def accounting(self, stream: str) -> dict[str, int]: ...
+
+    def stop(self, graceful: bool = True) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[[str], Playable]
 
 
 class TranscriptError(AssertionError):

@@ -1,0 +1,249 @@
+"""The engine's batches in one process, without Spark: what ReferenceModel and KernelRunner have in common.
+
+A batch is judged under the watermark of the batches before it. Then the watermark moves, and whatever waited for it
+happens, which on Spark is the batch without data that follows. Times are microseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eventide.errors import EngineError
+from eventide.eventtime.registry import event_time_types
+from eventide.eventtime.watermark import WatermarkGenerator, WatermarkPropagator
+from eventide.plan.logical import Filter, Source, Stream
+from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.planner import plan
+from eventide.testing.expressions import evaluate, holds
+from eventide.testing.values import UndecodableError, decoded, event_time, micros_of
+
+MILLISECOND = 1000  # microseconds; Spark's watermark has no finer step
+UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
+KINDS = ("late", "duplicate", "error", "evicted")
+_OPERATOR, _SINK = "operator", "sink"
+
+Rows = Mapping[str, Sequence[Sequence[Any]]]  # by source, values in column order
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A row as it reaches the operator: its time or what is wrong with it, and its packed columns."""
+
+    time: int | None
+    problem: str | None
+    packed: Mapping[str, Any]
+    original: Mapping[str, Any]  # by the user's names
+    identity: Any = None  # the source and what its DEDUPLICATE BY names; None for a row that cannot be a duplicate
+    within: int = 0
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A row that was not used."""
+
+    kind: str
+    reason: str
+    event_time: int | None
+    original: Mapping[str, Any] = field(compare=False, default_factory=dict)
+
+
+@dataclass
+class Step:
+    """What one batch gave, batches that close windows included; `counts` are those of this batch alone."""
+
+    main: list[dict[str, Any]] = field(default_factory=list)
+    side: list[Payload] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    watermark: int | None = None
+
+
+class BatchRunner(ABC):
+    """Runs one stream batch by batch. Subclasses compute; this class knows when, and what a row's time is."""
+
+    def __init__(self, stream: Stream, resolution: int = MILLISECOND) -> None:
+        self.physical = plan(stream)
+        self._resolution = resolution
+        self._branches = {f"source {number}": branch for number, branch in enumerate(self.physical.branches)}
+        self._generators = {name: WatermarkGenerator(_lag(branch)) for name, branch in self._branches.items()}
+        self._propagator = WatermarkPropagator()
+        for name in (*self._branches, _OPERATOR, _SINK):
+            self._propagator.add_operator(name)
+        for name in self._branches:
+            self._propagator.add_edge(name, _OPERATOR)
+        self._propagator.add_edge(_OPERATOR, _SINK)
+        self.totals: Counter[str] = Counter()
+
+    @property
+    def watermark(self) -> int | None:
+        return self._propagator.global_watermark
+
+    @property
+    def watermarks(self) -> dict[str, int | None]:
+        """Of each source by its name, the lowest if the stream reads it twice."""
+        marks: dict[str, int | None] = {}
+        for name, branch in self._branches.items():
+            own, known = self._generators[name].current, marks.get(branch.source.name, self._generators[name].current)
+            marks[branch.source.name] = None if own is None or known is None else min(own, known)
+        return marks
+
+    def batch(self, rows: Rows | None = None, advance: Mapping[str, int] | None = None, now: int = 0, received: int | None = None) -> Step:
+        """Rows and external watermarks of one batch, which begins at `now`; the rows were written at `received` (or `now`)."""
+        step = Step()
+        arrivals: list[Arrival] = []
+        for name, branch in self._branches.items():
+            generator = self._generators[name]
+            for arrival in self._arrivals(branch, (rows or {}).get(branch.source.name, ()), now, now if received is None else received):
+                arrivals.append(arrival)
+                if arrival.problem is None and arrival.time is not None:
+                    generator.observe(arrival.time)
+            if advance and branch.source.name in advance:
+                generator.advance_to(advance[branch.source.name])
+        step.counts["rows_in"] = len(arrivals)
+        if arrivals:
+            self._take(arrivals, self.watermark, now, step)
+        return self._end(step, now)
+
+    def mark_idle(self, source: str, now: int = 0) -> Step:
+        """The source no longer holds the watermark back, until it has rows again."""
+        for name, branch in self._branches.items():
+            if branch.source.name == source:
+                self._propagator.mark_idle(name)
+        return self._end(Step(), now)
+
+    def tick(self, now: int = 0) -> Step:
+        """Processing time has passed: what EMIT EVERY waits for."""
+        step = Step(watermark=self.watermark)
+        self._tick(self.watermark, now, step)
+        return self._finished(step)
+
+    def flush(self, now: int = 0) -> Step:
+        """A graceful stop."""
+        step = Step(watermark=self.watermark)
+        self._flush(self.watermark, now, step)
+        return self._finished(step)
+
+    @abstractmethod
+    def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
+        """Take in the rows of a batch; counts, raw main rows and payloads go to `step`."""
+
+    @abstractmethod
+    def _pass_time(self, watermark: int, now: int, step: Step) -> None:
+        """The watermark is at `watermark` now."""
+
+    @abstractmethod
+    def _tick(self, watermark: int | None, now: int, step: Step) -> None: ...
+
+    @abstractmethod
+    def _flush(self, watermark: int | None, now: int, step: Step) -> None: ...
+
+    def _end(self, step: Step, now: int) -> Step:
+        """The end of a batch: the watermark moves, and what waited for it happens."""
+        for name, generator in self._generators.items():
+            claimed = None if generator.current is None else generator.current // self._resolution * self._resolution
+            if claimed is not None and claimed != self._propagator.watermark(name):
+                self._propagator.emit(name, claimed)
+        step.watermark = self.watermark
+        if step.watermark is not None:
+            self._pass_time(step.watermark, now, step)
+        return self._finished(step)
+
+    def _finished(self, step: Step) -> Step:
+        used = sum(count for name, count in step.counts.items() if name != "rows_in")
+        if used != step.counts["rows_in"]:
+            raise EngineError(f"{step.counts['rows_in']} rows came in, accounted for is {dict(step.counts)}")
+        self.totals.update(step.counts)
+        step.main = list(finish(self.physical, step.main))
+        return step
+
+    # From rows to arrivals: the resolution chain, WHERE, SELECT in FROM, and the packed columns ----------------------
+
+    def _arrivals(self, branch: Branch, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
+        names = [column.name for column in self.physical.stream.query.columns]
+        for values in rows:
+            row, time, problem = _scanned(branch, values, now, received)
+            identity = _identity(branch.source, row)
+            kept = _stepped(branch, row, problem)
+            if kept is None:
+                continue
+            original = dict(zip(names, kept.values(), strict=True))
+            row = {name.lower(): value for name, value in original.items()}
+            time, problem = _overridden(self.physical.time, row, time, problem, branch.source, now)
+            packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in self.physical.packed}
+            within = branch.source.dedup.within if branch.source.dedup is not None else 0
+            yield Arrival(time, problem, packed, original, identity, within)
+
+
+def _lag(branch: Branch) -> int:
+    return branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
+
+
+def _scanned(branch: Branch, values: Sequence[Any], now: int, received: int) -> tuple[dict[str, Any], int | None, str | None]:
+    """A source's row by lower-case name, its event time, and what is wrong with it."""
+    source = branch.source
+    try:
+        converted = [decoded(value, column.type) for value, column in zip(values, source.columns, strict=True)]
+    except UndecodableError:
+        return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE
+    row = {column.name.lower(): value for column, value in zip(source.columns, converted, strict=True)}
+    if not isinstance(branch.watermark, EventTimeWatermark):
+        return row, now, None
+    if source.event_time is None or (value := row[source.event_time.column.lower()]) is None:
+        return row, received, None
+    time = event_time(value, event_time_types.resolve(source.event_time.type))
+    if time is None:
+        return row, None, UNPARSEABLE
+    return row, time, FUTURE if time > now + source.max_future_skew else None
+
+
+def _identity(source: Source, row: Mapping[str, Any]) -> Any:
+    """NULL is no id: the row is never a duplicate."""
+    values = () if source.dedup is None else tuple(row[name.lower()] for name in source.dedup.columns)
+    return None if not values or all(value is None for value in values) else (source.name, *values)
+
+
+def _stepped(branch: Branch, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
+    """The row behind the filters and projections of its branch; None if a filter holds it back. A row that did not
+    decode has no values to judge it by, and passes."""
+    for step in branch.steps:
+        if isinstance(step, Filter):
+            if problem != UNDECODABLE and not holds(step.condition, row):
+                return None
+        else:
+            row = {c.name.lower(): None if problem == UNDECODABLE else evaluate(c.sql, row) for c in step.columns}
+    return row
+
+
+def _overridden(
+    sql: str | None, row: Mapping[str, Any], time: int | None, problem: str | None, source: Source, now: int
+) -> tuple[int | None, str | None]:
+    """The time that the query itself names, where it is not NULL, in place of what the scan found."""
+    value = None if sql is None or problem == UNDECODABLE else evaluate(sql, row)
+    if value is None:
+        return time, problem
+    given = micros_of(value)
+    return given, FUTURE if given > now + source.max_future_skew else None
+
+
+# From what the operator gives to the user's columns ------------------------------------------------------------------
+
+
+def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """HAVING and the select list, over rows with the operator's columns."""
+    for row in rows:
+        known = {name.lower(): value for name, value in row.items()}
+        if physical.window is not None:
+            known["window_id"] = window_id(physical.plan_id, known["window_start"], known["window_end"])
+        if physical.having is None or holds(physical.having, known):
+            yield {named.name: evaluate(named.sql, known) for named in physical.outputs}
+
+
+def window_id(plan_id: str, start: Any, end: Any) -> str:
+    nanos = [micros_of(moment) * 1000 for moment in (start, end)]
+    return hashlib.sha256(f"{plan_id}:{nanos[0]}:{nanos[1]}".encode()).hexdigest()[:32]
+
+

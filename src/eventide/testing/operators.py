@@ -1,0 +1,355 @@
+"""The windows of the reference model, row by row: each a plain list of what is open and a few rules.
+
+An operator is told of rows (`take`, all rows of a batch under the watermark before it), of the watermark (`pass_time`),
+of the clock (`tick`) and of a graceful stop (`flush`). It emits rows with the columns window_start, window_end,
+emit_epoch, op, __k0.., __a0.. and hands back, by kind, the rows that it did not use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from eventide.eventtime.lateness import AllowedLatenessTracker, SideOutputRouter
+from eventide.plan.logical import EmitMode, Hop, Session, Slide, Tumble
+from eventide.plan.physical import Physical
+from eventide.testing.aggregates import frozen, result
+from eventide.testing.values import moment
+
+LATE, EVICTED, BEHIND = "allowed_lateness_exceeded", "max_groups", "behind_watermark"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A row with the event time under which it counts."""
+
+    time: int
+    packed: Mapping[str, Any]
+    original: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Refused:
+    row: Timed
+    reason: str
+
+
+Sides = SideOutputRouter[Refused]
+
+
+class Operator(ABC):
+    """`emitted` is what has come out since somebody last looked; `sides` has channels late and evicted."""
+
+    def __init__(self, physical: Physical) -> None:
+        self.physical = physical
+        self.sides: Sides = SideOutputRouter()
+        self.emitted: list[dict[str, Any]] = []
+
+    @property
+    def horizon(self) -> int:
+        """How far behind the watermark a row may be that is still taken by itself."""
+        return 0
+
+    @abstractmethod
+    def take(self, rows: list[Timed], watermark: int | None) -> None: ...
+
+    def pass_time(self, watermark: int) -> None:  # noqa: B027
+        """The watermark has moved."""
+
+    def tick(self) -> None:  # noqa: B027
+        """Processing time has passed."""
+
+    def flush(self) -> None:  # noqa: B027
+        """Give out what is open."""
+
+
+class PlainForward(Operator):
+    def take(self, rows: list[Timed], watermark: int | None) -> None:
+        self.emitted += [dict(row.original) for row in rows]
+
+
+class OrderedForward(Operator):
+    """Rows wait until the watermark passes them; sorting is stable, so equal times keep the order of arrival."""
+
+    def __init__(self, physical: Physical) -> None:
+        super().__init__(physical)
+        self._waiting: list[Timed] = []
+        self._flushed: int | None = None
+
+    def take(self, rows: list[Timed], watermark: int | None) -> None:
+        for row in rows:
+            if self._flushed is not None and row.time <= self._flushed:
+                self.sides.route("late", Refused(row, BEHIND))
+            else:
+                self._waiting.append(row)
+
+    def pass_time(self, watermark: int) -> None:
+        passed = [row for row in self._waiting if row.time <= watermark]
+        self._waiting = [row for row in self._waiting if row.time > watermark]
+        self.emitted += [dict(row.original) for row in sorted(passed, key=lambda row: row.time)]
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._flushed = max(row.time for row in self._waiting)
+            self.pass_time(self._flushed)
+
+
+# Windows --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Held:
+    """One group's open window: its rows, how often it was emitted, and the emissions that a change log must take back."""
+
+    key: Any
+    start: int
+    end: int
+    rows: list[Timed] = field(default_factory=list)
+    epoch: int = 0
+    waits: bool = True
+    shown: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Windows(Operator):
+    """What tumbling, hopping and session windows share: emit modes, closing and flushing."""
+
+    def __init__(self, physical: Physical) -> None:
+        super().__init__(physical)
+        self.mode = physical.emit.mode
+        self.lateness = 0 if self.mode is EmitMode.FINAL else physical.emit.allowed_lateness
+        self.tracker: AllowedLatenessTracker[Held] = AllowedLatenessTracker(self.lateness)
+        self.open: list[Held] = []
+
+    def key_of(self, row: Timed) -> Any:
+        return frozen([row.packed[key.sql] for key in self.physical.keys])
+
+    def take(self, rows: list[Timed], watermark: int | None) -> None:
+        touched = self.assign(rows, watermark)
+        for held in touched:
+            held.waits = True
+            self.tracker.track(held, held.end)
+        if self.mode is EmitMode.CHANGES:
+            self._log_changes(touched)
+        elif self.mode is EmitMode.ON_UPDATE:
+            self._emit(touched)
+        elif self.mode is EmitMode.ON_WATERMARK:
+            self._emit([held for held in touched if watermark is not None and watermark >= held.end])
+
+    @abstractmethod
+    def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
+        """Put rows into windows, or aside; the windows that have changed, each once."""
+
+    def pass_time(self, watermark: int) -> None:
+        if self.mode is EmitMode.ON_WATERMARK:
+            self._emit([held for held in self.open if held.waits and watermark >= held.end])
+        closed = self.tracker.close(watermark)
+        self._emit([held for held in closed if held.waits])
+        self.open = [held for held in self.open if held not in closed]
+
+    def tick(self) -> None:
+        if self.mode is EmitMode.EVERY:
+            self._emit([held for held in self.open if held.waits])
+
+    def flush(self) -> None:
+        self._emit([held for held in self.open if held.waits])
+        for held in self.open:
+            self.tracker.forget(held)
+            self.remember_flushed(held)
+        self.open = []
+
+    @abstractmethod
+    def remember_flushed(self, held: Held) -> None:
+        """The window has given its result before its time, and takes no more rows."""
+
+    def row_of(self, held: Held) -> dict[str, Any]:
+        keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.keys)}
+        packed = [row.packed for row in held.rows]
+        results = {call.name: result(call, packed) for call in self.physical.aggregates}
+        head = {"window_start": moment(held.start), "window_end": moment(held.end), "emit_epoch": held.epoch, "op": 1}
+        return {**head, **keys, **results}
+
+    def _emit(self, chosen: list[Held]) -> None:
+        for held in chosen:
+            row = self.row_of(held)
+            self.emitted.append(row)
+            held.shown, held.waits = [row], False
+            held.epoch += 1
+
+    def _log_changes(self, touched: list[Held]) -> None:
+        changed = []
+        for held in touched:
+            same = len(held.shown) == 1 and frozen({**held.shown[0], "emit_epoch": 0}) == frozen({**self.row_of(held), "emit_epoch": 0})
+            held.waits = not same
+            changed += [] if same else [held]
+        self.emitted += [{**row, "op": -1} for held in changed for row in held.shown]
+        self._emit(changed)
+
+
+class Panes(Windows):
+    """Tumbling and hopping windows: a row is in every window [start, start + size) that holds its time."""
+
+    def __init__(self, physical: Physical, window: Tumble | Hop) -> None:
+        super().__init__(physical)
+        self._size, self._offset = window.size, window.offset
+        self._slide = window.slide if isinstance(window, Hop) else window.size
+        self._flushed: set[int] = set()
+
+    @property
+    def horizon(self) -> int:
+        return self._size + self.lateness
+
+    def starts(self, time: int) -> list[int]:
+        last = (time - self._offset) // self._slide * self._slide + self._offset
+        return list(range(last, time - self._size, -self._slide))
+
+    def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
+        touched: list[Held] = []
+        for row in rows:
+            key = self.key_of(row)
+            starts = [s for s in self.starts(row.time) if self.tracker.is_open(s + self._size, watermark) and s not in self._flushed]
+            fitting = [start for start in starts if self._has_room(start, key)]
+            if not fitting:
+                self.sides.route("evicted" if starts else "late", Refused(row, EVICTED if starts else LATE))
+            for start in fitting:
+                held = self._find(start, key)
+                held.rows.append(row)
+                touched += [] if held in touched else [held]
+        return touched
+
+    def remember_flushed(self, held: Held) -> None:
+        self._flushed.add(held.start)
+
+    def _has_room(self, start: int, key: Any) -> bool:
+        most = self.physical.options.max_groups
+        groups = [held.key for held in self.open if held.start == start]
+        return most is None or key in groups or len(groups) < most
+
+    def _find(self, start: int, key: Any) -> Held:
+        for held in self.open:
+            if (held.start, held.key) == (start, key):
+                return held
+        self.open.append(Held(key, start, start + self._size))
+        return self.open[-1]
+
+
+class Sessions(Windows):
+    """Rows of a group no more than `gap` apart are in one window, which ends `gap` after the last of them.
+
+    The rows of a batch are first cut into islands; so their order does not matter. An island is late if it touches no open
+    session and would be a closed one by itself.
+    """
+
+    def __init__(self, physical: Physical, window: Session) -> None:
+        super().__init__(physical)
+        self._gap = window.gap
+        self._flushed: list[Held] = []
+
+    @property
+    def horizon(self) -> int:
+        return self._gap + self.lateness
+
+    def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
+        self._flushed = [held for held in self._flushed if self.tracker.is_open(held.end, watermark)]
+        joining = []
+        for row in rows:
+            if any(held.key == self.key_of(row) and held.start - self._gap <= row.time <= held.end for held in self._flushed):
+                self.sides.route("late", Refused(row, LATE))
+            else:
+                joining.append(row)
+        touched: list[Held] = []
+        most, before = self.physical.options.max_groups, len(self.open)
+        for island in self._islands(joining):
+            met = [held for held in self.open if held.key == island.key and island.start <= held.end and held.start <= island.end]
+            if not met and not self.tracker.is_open(island.end, watermark):
+                self._refuse(island, "late", LATE)
+            elif not met and most is not None and before >= most:
+                self._refuse(island, "evicted", EVICTED)
+            else:
+                before += not met
+                touched = [held for held in touched if held not in met] + [self._merge(island, met)]
+        return touched
+
+    def remember_flushed(self, held: Held) -> None:
+        self._flushed.append(held)
+
+    def _islands(self, rows: list[Timed]) -> list[Held]:
+        """Sessions of these rows alone, by the arrival of their first row."""
+        islands: list[Held] = []
+        for row in sorted(rows, key=lambda row: row.time):
+            key = self.key_of(row)
+            last = next((held for held in reversed(islands) if held.key == key), None)
+            if last is None or row.time > last.end:
+                islands.append(Held(key, row.time, row.time + self._gap, [row]))
+            else:
+                last.end = row.time + self._gap
+                last.rows.append(row)
+        return sorted(islands, key=lambda island: min(rows.index(row) for row in island.rows))
+
+    def _merge(self, island: Held, met: list[Held]) -> Held:
+        """The island and the sessions that it touches as one window; the same bounds are the same window."""
+        for held in met:
+            self.open.remove(held)
+            self.tracker.forget(held)
+        parts = [*met, island]
+        whole = Held(island.key, min(p.start for p in parts), max(p.end for p in parts), [row for p in parts for row in p.rows])
+        whole.shown = [row for part in met for row in part.shown]
+        whole.epoch = next((held.epoch for held in met if (held.start, held.end) == (whole.start, whole.end)), 0)
+        self.open.append(whole)
+        return whole
+
+    def _refuse(self, island: Held, kind: str, reason: str) -> None:
+        for row in island.rows:
+            self.sides.route(kind, Refused(row, reason))
+
+
+class Slides(Windows):
+    """Every row asks for the aggregate over [t - lookback, t + lookahead], both ends included, of its group."""
+
+    def __init__(self, physical: Physical, window: Slide) -> None:
+        super().__init__(physical)
+        self._lookback, self._lookahead = window.lookback, window.lookahead
+        self._rows: list[Timed] = []
+        self._epochs: dict[Any, int] = {}
+
+    @property
+    def horizon(self) -> int:
+        return (self._lookahead or 0) + self.lateness
+
+    def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
+        asked = []
+        for row in rows:
+            end = row.time + (self._lookahead or 0)
+            if self.tracker.is_open(end, watermark):
+                self._rows.append(row)
+                asked.append(Held(self.key_of(row), row.time - self._lookback, end))
+            else:
+                self.sides.route("late", Refused(row, LATE))
+        if self._lookahead is None:
+            self._emit(asked)
+            return []
+        self.open += asked
+        return asked
+
+    def remember_flushed(self, held: Held) -> None:
+        """Rows stay: later ones may reach back to them."""
+
+    def row_of(self, held: Held) -> dict[str, Any]:
+        within = [row for row in self._rows if self.key_of(row) == held.key and held.start <= row.time <= held.end]
+        place = (held.key, held.start)
+        self._epochs[place] = self._epochs.get(place, -1) + 1
+        return super().row_of(replace(held, rows=within, epoch=self._epochs[place]))
+
+
+def operator(physical: Physical) -> Operator:
+    window = physical.window
+    match window:
+        case Tumble() | Hop():
+            return Panes(physical, window)
+        case Session():
+            return Sessions(physical, window)
+        case Slide():
+            return Slides(physical, window)
+        case None:
+            return OrderedForward(physical) if physical.ordered else PlainForward(physical)

@@ -1,0 +1,105 @@
+"""The reference model: what a stream means, row by row in one process, to be read rather than to be fast.
+
+It shares nothing with the kernels. Spark and the kernels are right if they give what it gives.
+"""
+
+from __future__ import annotations
+
+from eventide.eventtime.lateness import Keep, LateDataHandler, Reassign, SideOutput
+from eventide.plan.logical import EmitMode, LatePolicy, Stream
+from eventide.plan.physical import Physical
+from eventide.testing.batches import MILLISECOND, Arrival, BatchRunner, Payload, Step
+from eventide.testing.operators import BEHIND, Refused, Timed, Windows, operator
+
+DUPLICATE = "duplicate_id"
+
+
+class ReferenceModel(BatchRunner):
+    """One stream. Each call gives a `Step`: main rows, payloads, counts of the batch, the watermark after it."""
+
+    def __init__(self, stream: Stream, resolution: int = MILLISECOND) -> None:
+        super().__init__(stream, resolution)
+        self._operator = operator(self.physical)
+        self._handler = _handler(self.physical)
+        self._seen: dict[object, list[int]] = {}  # by id, the event times of the rows that were taken
+        self._keeps_late = self.physical.emit.mode is not EmitMode.FINAL
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a window waits for time to pass."""
+        return isinstance(self._operator, Windows) and bool(self._operator.open)
+
+    def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
+        rows = []
+        for arrival in arrivals:
+            time = self._admit(arrival, watermark, step)
+            if time is not None:
+                rows.append(Timed(time, arrival.packed, arrival.original))
+        self._operator.take(rows, watermark)
+        self._collect(step)
+        refused = sum(step.counts[kind] for kind in ("late", "duplicate", "error", "evicted"))
+        step.counts["used"] = len(arrivals) - refused
+
+    def _admit(self, arrival: Arrival, watermark: int | None, step: Step) -> int | None:
+        """The time under which the row goes to the operator; None if it does not."""
+        if arrival.problem is not None or arrival.time is None:
+            self._put_aside(step, "error", arrival.problem or "", arrival, arrival.time)
+            return None
+        decision = Keep(arrival.time) if self._handler is None else self._handler.handle(arrival.time, watermark)
+        if not isinstance(decision, Keep):
+            self._put_aside(step, "late", BEHIND, arrival, arrival.time)
+            return None
+        if self._is_duplicate(arrival, arrival.time, watermark):
+            self._put_aside(step, "duplicate", DUPLICATE, arrival, decision.event_time)
+            return None
+        return decision.event_time
+
+    def _is_duplicate(self, arrival: Arrival, time: int, watermark: int | None) -> bool:
+        """Whether a row with the same id was taken whose time is at most `within` away. An id is forgotten when the
+        watermark is so far past it that a row near it would be late by itself."""
+        if arrival.identity is None:
+            return False
+        span = arrival.within + self._operator.horizon
+        known = [seen for seen in self._seen.get(arrival.identity, ()) if watermark is None or seen + span > watermark]
+        repeated = any(abs(time - seen) <= arrival.within for seen in known)
+        self._seen[arrival.identity] = known if repeated else [*known, time]
+        return repeated
+
+    def _pass_time(self, watermark: int, now: int, step: Step) -> None:
+        self._operator.pass_time(watermark)
+        self._collect(step)
+
+    def _tick(self, watermark: int | None, now: int, step: Step) -> None:
+        self._operator.tick()
+        self._collect(step)
+
+    def _flush(self, watermark: int | None, now: int, step: Step) -> None:
+        self._operator.flush()
+        self._collect(step)
+
+    def _collect(self, step: Step) -> None:
+        step.main += self._operator.emitted
+        self._operator.emitted = []
+        for kind in ("late", "evicted"):
+            for refused in self._operator.sides.drain(kind):
+                self._refused(step, kind, refused)
+
+    def _refused(self, step: Step, kind: str, refused: Refused) -> None:
+        step.counts[kind] += 1
+        if kind != "late" or self._keeps_late:
+            step.side.append(Payload(kind, refused.reason, refused.row.time, refused.row.original))
+
+    def _put_aside(self, step: Step, kind: str, reason: str, arrival: Arrival, time: int | None) -> None:
+        step.counts[kind] += 1
+        if kind != "late" or self._keeps_late:
+            step.side.append(Payload(kind, reason, time, arrival.original))
+
+
+def _handler(physical: Physical) -> LateDataHandler | None:
+    """What is done with rows behind the watermark before any window is asked."""
+    policy, late = physical.options.late_policy, SideOutput("late")
+    if physical.ordered or policy is LatePolicy.STRICT:
+        return LateDataHandler(late)
+    if policy is LatePolicy.REASSIGN:
+        return LateDataHandler(Reassign(physical.options.max_lateness or 0, late))
+    return None

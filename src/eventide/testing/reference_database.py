@@ -1,0 +1,198 @@
+"""A database on the reference model: the part of `eventide.Database` that transcripts use, without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eventide.errors import EventideError, OptionError, suggest
+from eventide.eventtime.heartbeat import Heartbeat, Pulse
+from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.plan.logical import Stream
+from eventide.plan.physical import ProcessTimeWatermark
+from eventide.result import Result
+from eventide.sql.catalog import Catalog
+from eventide.sql.lower import lower
+from eventide.sql.parser import parse_statements
+from eventide.sql.statements import CreateStream
+from eventide.testing.batches import Payload, Step
+from eventide.testing.reference import ReferenceModel
+from eventide.testing.values import micros_of, moment
+
+
+class UncheckedCatalog(Catalog):
+    """Takes every stream that lowers, whether or not the engine has a kernel for it."""
+
+    def lower(self, statement: CreateStream) -> Stream:
+        return lower(statement, self).stream
+
+    def copy(self) -> Catalog:
+        other = UncheckedCatalog()
+        other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
+        other._texts = dict(self._texts)
+        return other
+
+
+@dataclass(frozen=True)
+class Item:
+    """What was told to a source: rows, or a watermark."""
+
+    rows: tuple[tuple[Any, ...], ...] = ()
+    watermark: int | None = None
+    received: int = 0
+
+
+@dataclass
+class Running:
+    """A stream's model, how far it has read each source, and what it gave so far."""
+
+    model: ReferenceModel
+    positions: dict[str, int] = field(default_factory=dict)
+    main: list[dict[str, Any]] = field(default_factory=list)
+    side: list[Payload] = field(default_factory=list)
+
+    def keep(self, step: Step) -> None:
+        self.main += step.main
+        self.side += step.side
+
+
+@dataclass
+class _State:
+    """What closing and opening again keeps."""
+
+    catalog: UncheckedCatalog = field(default_factory=UncheckedCatalog)
+    items: dict[str, list[Item]] = field(default_factory=dict)
+    streams: dict[str, Running] = field(default_factory=dict)
+
+
+def wall_clock() -> int:
+    return time.time_ns() // 1000
+
+
+class ReferenceDatabase:
+    """`checkpoint` is a folder that keeps everything; None keeps nothing. `clock` gives microseconds since the epoch."""
+
+    def __init__(self, checkpoint: str | Path | None = None, clock: Callable[[], int] = wall_clock) -> None:
+        self._file = None if checkpoint is None else Path(checkpoint) / "reference.pickle"
+        is_kept = self._file is not None and self._file.exists()
+        self._state: _State = pickle.loads(self._file.read_bytes()) if self._file is not None and is_kept else _State()
+        self._clock = clock
+        self._hearts: dict[str, Heartbeat] = {}
+
+    def execute(self, sql: str) -> Result:
+        """CREATE and DROP, one or more of them."""
+        for statement in parse_statements(sql):
+            self._state.catalog.apply(statement)
+        wanted = self._state.catalog.streams
+        self._state.streams = {name: self._state.streams.get(name) or Running(ReferenceModel(wanted[name])) for name in wanted}
+        return Result(pa.table({"status": pa.array([], pa.string())}))
+
+    def write(self, source: str, rows: Sequence[Any]) -> int:
+        declared = self._state.catalog.source(source)
+        names = [column.name for column in declared.columns]
+        values = tuple(tuple(row.get(name) for name in names) if isinstance(row, dict) else tuple(row) for row in rows)
+        self._tell(declared.name, Item(values, received=self._clock()))
+        return len(values)
+
+    def advance_watermark(self, source: str, ts: int | dt.datetime) -> None:
+        at = ts * 1000 if isinstance(ts, int) else micros_of(ts)
+        self._tell(self._state.catalog.source(source).name, Item(watermark=at))
+
+    def tick(self) -> None:
+        """One batch per stream with all that is new to it, then whatever the clock asks for."""
+        for name, running in self._state.streams.items():
+            self._process(name, running)
+
+    def read(self, name: str) -> Result:
+        stream, is_late = self._state.catalog.resolve_readable(name)
+        running = self._state.streams[stream]
+        if is_late:
+            columns = [column.name for column in running.model.physical.stream.query.columns]
+            return _result(columns, [dict(payload.original) for payload in running.side if payload.kind == "late"])
+        return _result([named.name for named in running.model.physical.outputs], running.main)
+
+    def side_output(self, stream: str, kind: str | None = None) -> Result:
+        if kind is not None and kind not in SIDE_KINDS:
+            raise OptionError(f"there is no side output {kind}", help=suggest(kind, SIDE_KINDS))
+        payloads = [payload for payload in self._running(stream).side if kind in (None, payload.kind)]
+        rows = [
+            {
+                "kind": payload.kind,
+                "reason": payload.reason,
+                "event_time": None if payload.event_time is None else moment(payload.event_time),
+                "original_event": json.dumps(dict(payload.original), default=str),
+            }
+            for payload in payloads
+        ]
+        return Result(_table(["kind", "reason", "event_time", "original_event"], rows), ("original_event",))
+
+    def watermark(self, stream: str) -> int | None:
+        micros = self._running(stream).model.watermark
+        return None if micros is None else micros // 1000
+
+    def accounting(self, stream: str) -> dict[str, int]:
+        totals = self._running(stream).model.totals
+        return {name: totals[name] for name in ("rows_in", USED, *SIDE_KINDS)}
+
+    def stop(self, graceful: bool = True) -> None:
+        for name, running in self._state.streams.items() if graceful else ():
+            self._process(name, running)
+            running.keep(running.model.flush(self._clock()))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.write_bytes(pickle.dumps(self._state))
+
+    def _running(self, stream: str) -> Running:
+        return self._state.streams[self._state.catalog.stream(stream).name]
+
+    def _tell(self, source: str, item: Item) -> None:
+        self._state.items.setdefault(source, []).append(item)
+
+    def _process(self, name: str, running: Running) -> None:
+        now, rows, advance = self._clock(), dict[str, list[tuple[Any, ...]]](), dict[str, int]()
+        heart = self._hearts.setdefault(name, _heartbeat(running.model))
+        received = now
+        for source in running.model.watermarks:
+            items = self._state.items.get(source, [])
+            for item in items[running.positions.get(source, 0) :]:
+                rows.setdefault(source, []).extend(item.rows)
+                if item.watermark is not None:
+                    advance[source] = max(item.watermark, advance.get(source, item.watermark))
+                elif item.rows:
+                    received = item.received
+            running.positions[source] = len(items)
+            if rows.get(source):
+                heart.heard(source, now)
+        if rows or advance:
+            running.keep(running.model.batch(rows, advance, now, received))
+        for decision in heart.decide(now, running.model.watermarks, running.model.is_open):
+            if decision.kind == "tick":
+                running.keep(running.model.tick(now))
+            elif decision.source is not None:
+                running.keep(running.model.batch(advance={decision.source: decision.at}, now=now))
+
+
+def _heartbeat(model: ReferenceModel) -> Heartbeat:
+    branches = model.physical.branches
+    pulses = [Pulse(b.source.name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark)) for b in branches]
+    return Heartbeat(pulses, model.physical.emit.every)
+
+
+def _result(columns: list[str], rows: list[dict[str, Any]]) -> Result:
+    return Result(_table(columns, rows))
+
+
+def _table(columns: list[str], rows: list[dict[str, Any]]) -> pa.Table:
+    try:
+        return pa.Table.from_arrays([pa.array([row[name] for row in rows]) for name in columns], names=columns)
+    except pa.ArrowInvalid as error:
+        raise EventideError(f"the rows have no common type: {error}") from None

@@ -1,0 +1,47 @@
+"""Every transcript on the reference model, whole, with restarts and one row at a time: the same cases as on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eventide.testing import Player, ReferenceDatabase, UnsupportedExpressionError
+
+FILES = sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml"))
+CASES = [(path.stem, case) for path in FILES for case in yaml.safe_load(path.read_text())]
+CAN_RESTART = [(file, case) for file, case in CASES if "steps" in case and any("write" in step for step in case["steps"])]
+CAN_SPLIT = [(file, case) for file, case in CAN_RESTART if not case.get("batching")]
+
+# Only Spark's analysis of types refuses these; the model has no types.
+NEEDS_SPARK = {"columns of a union that do not fit"}
+
+
+def ids(cases: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    return [f"{file}: {case['name']}" for file, case in cases]
+
+
+def play(case: dict[str, Any], **how: bool) -> None:
+    if case["name"] in NEEDS_SPARK:
+        pytest.skip("needs Spark's analysis")
+    try:
+        Player(case, ReferenceDatabase, **how).play()
+    except UnsupportedExpressionError as error:
+        pytest.skip(error.message)
+
+
+@pytest.mark.parametrize("case", [case for _, case in CASES], ids=ids(CASES))
+def test_transcript_on_the_reference_model(case: dict[str, Any]) -> None:
+    play(case)
+
+
+@pytest.mark.parametrize("case", [case for _, case in CAN_RESTART], ids=ids(CAN_RESTART))
+def test_transcript_on_the_reference_model_with_a_restart_after_every_write(case: dict[str, Any]) -> None:
+    play(case, restarting=True)
+
+
+@pytest.mark.parametrize("case", [case for _, case in CAN_SPLIT], ids=ids(CAN_SPLIT))
+def test_transcript_on_the_reference_model_one_row_at_a_time(case: dict[str, Any]) -> None:
+    play(case, one_row=True)
