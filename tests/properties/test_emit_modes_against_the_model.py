@@ -19,7 +19,7 @@ def pair(mode: str, window: dict[str, int], max_groups: int | None = None) -> tu
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.data())
 def test_every_mode_emits_what_the_model_emits(mode: str, window: dict[str, int], stream: list[Batch], data: Any) -> None:
     model, driver = pair(mode, window)
@@ -37,10 +37,11 @@ def test_every_mode_emits_what_the_model_emits(mode: str, window: dict[str, int]
     assert driver.store.spaces() == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(windows(), streams())
 def test_a_change_log_sums_up_to_what_closing_windows_emit(window: dict[str, int], stream: list[Batch]) -> None:
-    changes, closing = Driver(PanedSpec(**window, **KEYED_SUMS, emit="changes")), Driver(PanedSpec(**window, **KEYED_SUMS))
+    only_sums = {**KEYED_SUMS, "aggregates": KEYED_SUMS["aggregates"][1:]}  # so that some changes leave the result as it is
+    changes, closing = Driver(PanedSpec(**window, **only_sums, emit="changes")), Driver(PanedSpec(**window, **only_sums))
     for driver in (changes, closing):
         for rows, watermark in [*stream, ([], FAR)]:
             driver.batch(rows, watermark)
@@ -52,7 +53,7 @@ def test_a_change_log_sums_up_to_what_closing_windows_emit(window: dict[str, int
 
 
 @pytest.mark.parametrize("mode", ["on window close", "changes"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.integers(1, 3))
 def test_a_full_window_takes_no_further_groups(mode: str, window: dict[str, int], stream: list[Batch], most: int) -> None:
     window = {**window, "slide": window["size"]}

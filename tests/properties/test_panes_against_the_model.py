@@ -26,7 +26,7 @@ def rows_late(driver: Driver) -> int:
     return driver.counts["late"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(windows(), streams())
 def test_windows_emit_what_the_model_emits_batch_by_batch(window: dict[str, int], stream: list[Batch]) -> None:
     model, driver = PaneModel(**window), Driver(PanedSpec(**window, **KEYED_SUMS))
@@ -40,7 +40,7 @@ def test_windows_emit_what_the_model_emits_batch_by_batch(window: dict[str, int]
     assert driver.store.spaces() == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.data())
 def test_a_flush_in_between_closes_everything_once(window: dict[str, int], stream: list[Batch], data: Any) -> None:
     model, driver = PaneModel(**window), Driver(PanedSpec(**window, **KEYED_SUMS))
@@ -57,7 +57,7 @@ def test_a_flush_in_between_closes_everything_once(window: dict[str, int], strea
     assert driver.store.spaces() == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.randoms(use_true_random=False))
 def test_arrival_order_changes_neither_output_nor_compacted_bytes(window: dict[str, int], stream: list[Batch], random: Any) -> None:
     rows = [row for batch, _ in stream for row in batch]
@@ -67,3 +67,18 @@ def test_arrival_order_changes_neither_output_nor_compacted_bytes(window: dict[s
         for at in range(0, 90, 5):  # ten appends and more: enough for a compaction
             driver.batch(arrivals[at : at + 5])
     assert Counter(one.batch([], FAR)) == Counter(other.batch([], FAR))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(64, 150), st.integers(1, 20), st.sampled_from([0, 10]), streams())
+def test_long_windows_of_many_slices_emit_what_the_model_emits(size: int, slide: int, lateness: int, stream: list[Batch]) -> None:
+    window = {"size": size, "slide": slide, "offset": 3, "lateness": lateness}
+    model, driver = PaneModel(**window), Driver(PanedSpec(**window, **KEYED_SUMS))
+    for rows, watermark in stream:
+        assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
+    reached = driver.watermark or 0
+    for watermark in (reached, reached + 30, reached + 100, FAR):
+        old = [(reached - 5, "a", 1), (reached + 20, "b", 2)]
+        assert Counter(driver.batch(old, watermark)) == Counter(model.step(old, watermark))
+    assert driver.counts["late"] == len(model.late)
+    assert driver.store.spaces() == []

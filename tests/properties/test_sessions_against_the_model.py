@@ -16,7 +16,7 @@ gaps = st.fixed_dictionaries({"gap": st.integers(1, 12), "lateness": st.sampled_
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(gaps, streams(), st.data())
 def test_sessions_emit_what_the_model_emits(mode: str, window: dict[str, int], stream: list[Batch], data: Any) -> None:
     model, driver = SessionModel(**window, mode=mode), Driver(SessionSpec(**window, **KEYED_SUMS, emit=mode, every=1))
@@ -37,7 +37,8 @@ def test_sessions_emit_what_the_model_emits(mode: str, window: dict[str, int], s
 @settings(max_examples=40, deadline=None)
 @given(gaps, streams())
 def test_a_change_log_sums_up_to_the_closed_sessions(window: dict[str, int], stream: list[Batch]) -> None:
-    changes, closing = Driver(SessionSpec(**window, **KEYED_SUMS, emit="changes")), Driver(SessionSpec(**window, **KEYED_SUMS))
+    only_sums = {**KEYED_SUMS, "aggregates": KEYED_SUMS["aggregates"][1:]}  # so that some changes leave the result as it is
+    changes, closing = Driver(SessionSpec(**window, **only_sums, emit="changes")), Driver(SessionSpec(**window, **only_sums))
     for driver in (changes, closing):
         for rows, watermark in [*stream, ([], FAR)]:
             driver.batch(rows, watermark)

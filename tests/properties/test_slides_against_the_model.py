@@ -18,7 +18,7 @@ slides = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(slides, streams(most_rows=20), st.data())
 def test_every_row_gets_the_answer_that_the_model_gives(window: dict[str, Any], stream: list[Batch], data: Any) -> None:
     model, driver = SlideModel(**window), Driver(SlideSpec(**window, **KEYED_SUMS))

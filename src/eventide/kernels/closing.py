@@ -20,9 +20,10 @@ from eventide.kernels.codec import Codec
 from eventide.kernels.columns import Ints, ints
 from eventide.kernels.contract import TS, USED, Clock, Output, Store
 from eventide.kernels.emission import in_order, main_table
+from eventide.kernels.nodes import Part, SliceTree
 from eventide.kernels.sides import LATE_REASON, Sides
-from eventide.kernels.slices import SLICE, SliceLog
-from eventide.kernels.windows import Paces
+from eventide.kernels.slices import SLICE
+from eventide.kernels.windows import Paces, spans
 
 META = "meta"
 _CLOSED, _SLICE, _FLUSHED = 0, 1, 2
@@ -47,7 +48,7 @@ class ClosingPanes:
 
     def __init__(self, paces: Paces, sides: Sides, aggregation: Aggregation, fingerprint: str) -> None:
         self._paces, self._sides, self._aggregation = paces, sides, aggregation
-        self._log = SliceLog(aggregation, Codec(fingerprint, aggregation.schema))
+        self._tree = SliceTree(paces, aggregation, Codec(fingerprint, aggregation.schema))
         self._codec = Codec(fingerprint, _INDEX_SCHEMA)
 
     def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
@@ -71,8 +72,7 @@ class ClosingPanes:
         self._close(index, clock.watermark, store, output)
         windows = index.open_windows(self._paces)
         if len(windows):
-            beyond = int(index.slices[-1]) + 1
-            self._emit(windows, self._log.take(int(index.slices[0]), beyond, beyond, store), output)
+            self._emit(windows, self._tree.parts(windows, index.slices, int(index.slices[-1]) + 1, store), output)
             output.events["windows_closed"] += len(windows)
             index.flushed = np.union1d(index.flushed, windows)
             index.slices = index.slices[:0]
@@ -87,7 +87,7 @@ class ClosingPanes:
         output.counts[USED] += rows.num_rows
         if rows.num_rows:
             partial = self._aggregation.fold(rows, [pa.array(slices)])
-            self._log.add(partial, store)
+            self._tree.add(partial, store)
             index.slices = np.union1d(index.slices, ints(partial, SLICE))
             index.closed = self._paces.last_closed(watermark)
 
@@ -105,32 +105,31 @@ class ClosingPanes:
         due = windows[windows <= closed]
         keep_from = (closed + 1) * self._paces.per_slide
         if len(due):
-            first, last = int(due[0]) * self._paces.per_slide, int(due[-1]) * self._paces.per_slide + self._paces.per_window - 1
-            self._emit(due, self._log.take(first, last, keep_from, store), output)
+            self._emit(due, self._tree.parts(due, index.slices, keep_from, store), output)
         output.events["windows_closed"] += len(due)
         index.closed = closed
         index.slices = index.slices[index.slices >= keep_from]
         index.flushed = index.flushed[index.flushed > closed]
 
-    def _emit(self, windows: Ints, partial: pa.Table, output: Output) -> None:
-        for by_window in self._by_window(windows, partial):
+    def _emit(self, windows: Ints, parts: list[Part], output: Output) -> None:
+        for by_window in self._by_window(windows, parts):
             merged = self._aggregation.merge(by_window)
             output.main.append(self._main_table(in_order(self._aggregation, merged)))
 
-    def _by_window(self, windows: Ints, partial: pa.Table) -> Iterator[pa.Table]:
-        """The partials of each window's slices, the leading column naming the window in place of the slice."""
+    def _by_window(self, windows: Ints, parts: list[Part]) -> Iterator[pa.Table]:
+        """The partials that make up each window, the leading column naming the window; some windows at a time."""
         if self._paces.per_window == 1:
-            yield partial
+            yield parts[0].table
             return
-        order = np.argsort(ints(partial, SLICE), kind="stable")
-        ordered = ints(partial, SLICE)[order]
-        starts = np.searchsorted(ordered, windows * self._paces.per_slide)
-        lengths = np.searchsorted(ordered, windows * self._paces.per_slide + self._paces.per_window) - starts
-        part_of = np.cumsum(lengths) // _MERGED_AT_ONCE
-        for part in np.unique(part_of):
-            some = part_of == part
-            rows = np.concatenate([order[start : start + length] for start, length in zip(starts[some], lengths[some], strict=True)])
-            yield partial.take(pa.array(rows)).set_column(0, SLICE, pa.array(np.repeat(windows[some], lengths[some])))
+        leads = [ints(part.table, SLICE) for part in parts]
+        starts = [np.searchsorted(lead, part.low) for lead, part in zip(leads, parts, strict=True)]
+        lengths = [np.searchsorted(lead, part.high) - start for lead, part, start in zip(leads, parts, starts, strict=True)]
+        turn = np.cumsum(np.sum(lengths, axis=0)) // _MERGED_AT_ONCE
+        for some in (turn == number for number in np.unique(turn)):
+            rows = [spans(start[some], length[some]) for start, length in zip(starts, lengths, strict=True)]
+            picked = [part.table.take(pa.array(chosen)) for part, chosen in zip(parts, rows, strict=True)]
+            lead = np.concatenate([np.repeat(windows[some], length[some]) for length in lengths])
+            yield pa.concat_tables(picked).set_column(0, SLICE, pa.array(lead))
 
     def _main_table(self, merged: pa.Table) -> pa.Table:
         windows = ints(merged, SLICE)
@@ -159,5 +158,5 @@ class ClosingPanes:
             store.delete(META, 0)
         if opened_since is not None:
             output.events["windows_opened"] += len(windows) - opened_since
-        output.gauges.update(open_windows=len(windows), state_bytes=self._log.state_bytes(store))
+        output.gauges.update(open_windows=len(windows), state_bytes=self._tree.state_bytes(store))
         return output

@@ -118,8 +118,9 @@ class LiveKernel(ABC):
         now = changed & self._moments.on_change
         if self._moments.at_end and watermark is not None:
             now = changed & (ints(merged, END) <= watermark)
-        marks = np.minimum(ints(merged, FRESH), WAITING)
-        return self._emit(with_column(merged, FRESH, np.where(changed | ~self._moments.retract, marks, CLEAN)), now, output)
+        waits = np.minimum(ints(merged, FRESH), WAITING)
+        waits = np.where(changed, waits, CLEAN) if self._moments.retract else waits
+        return self._emit(with_column(merged, FRESH, waits), now, output)
 
     def _retract(self, held: pa.Table, parts: pa.Table, merged: pa.Table, changed: Mask, output: Output) -> Mask:
         """Emit with op -1 the stored rows that changed rows replace; which of the merged rows have the result they had."""

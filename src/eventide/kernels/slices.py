@@ -7,13 +7,12 @@ rows that are not due move one level down, as in a timer wheel. A row is rewritt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.codec import Codec
-from eventide.kernels.columns import ints
+from eventide.kernels.columns import Ints, ints
 from eventide.kernels.contract import Store
 from eventide.kernels.timelog import BITS, LEVELS, level_for, split
 
@@ -36,47 +35,43 @@ class SliceLog:
         """Append a batch's partial."""
         self._spread(partial, level_for(ints(partial, SLICE)), store)
 
-    def take(self, first: int, last: int, keep_from: int, store: Store) -> pa.Table:
-        """All rows of the slices `first` to `last`, several per group possible; slices before `keep_from` are forgotten."""
+    def take(self, wanted: Ints, keep_from: int, store: Store) -> pa.Table:
+        """All rows of these ascending slices, several per group possible; slices before `keep_from` are forgotten."""
         found = [self._codec.schema.empty_table()]
-        for level in reversed(range(LEVELS)):
+        last = int(wanted[-1]) if len(wanted) else keep_from - 1
+        for level in reversed(range(1, LEVELS)):
             for bucket in store.buckets(space(level)):
-                if bucket << (BITS * level) > last:
+                if bucket << (BITS * level) > max(last, keep_from - 1):
                     break
-                if level == 0:
-                    found += self._from_slice(bucket, first, keep_from, store)
-                else:
-                    found += self._from_range(level, bucket, first, keep_from, store)
+                found.append(self._from_range(level, bucket, wanted, keep_from, store))
+        held = store.buckets(space(0))
+        found += [self._read(bucket, keep_from, store) for bucket in np.intersect1d(wanted, held).tolist()]
+        for bucket in held:
+            if bucket < keep_from:
+                store.delete(space(0), bucket)
         return pa.concat_tables(found)
-
-    def clear(self, store: Store) -> None:
-        for level in range(LEVELS):
-            for bucket in store.buckets(space(level)):
-                store.delete(space(level), bucket)
 
     def state_bytes(self, store: Store) -> int:
         return sum(store.size(space(level), bucket)[1] for level in range(LEVELS) for bucket in store.buckets(space(level)))
 
-    def _from_slice(self, bucket: int, first: int, keep_from: int, store: Store) -> Iterator[pa.Table]:
-        if bucket >= first:
-            blobs = store.read(space(0), bucket)
-            table = self._codec.decode_all(blobs)
-            if bucket >= keep_from and len(blobs) > 1:
-                table = self._compacted(table)
-                store.replace(space(0), bucket, self._codec.encode(table))
-            yield table
-        if bucket < keep_from:
-            store.delete(space(0), bucket)
+    def _read(self, bucket: int, keep_from: int, store: Store) -> pa.Table:
+        """A slice's rows; its log becomes one blob if it will be read again."""
+        blobs = store.read(space(0), bucket)
+        table = self._codec.decode_all(blobs)
+        if bucket >= keep_from and len(blobs) > 1:
+            table = self._compacted(table)
+            store.replace(space(0), bucket, self._codec.encode(table))
+        return table
 
-    def _from_range(self, level: int, bucket: int, first: int, keep_from: int, store: Store) -> Iterator[pa.Table]:
-        """Rows that are needed for the last time; the others go one level down, where they are read if needed."""
+    def _from_range(self, level: int, bucket: int, wanted: Ints, keep_from: int, store: Store) -> pa.Table:
+        """Rows that are wanted for the last time; later ones go one level down, where they are read if wanted."""
         table = self._codec.decode_all(store.read(space(level), bucket))
         store.delete(space(level), bucket)
         slices = ints(table, SLICE)
-        yield table.filter(pa.array((slices >= first) & (slices < keep_from)))
         kept = table.filter(pa.array(slices >= keep_from))
         if kept.num_rows:
             self._spread(kept, level - 1, store)
+        return table.filter(pa.array((slices < keep_from) & np.isin(slices, wanted)))
 
     def _spread(self, partial: pa.Table, level: int, store: Store) -> None:
         for bucket, part in split(partial, ints(partial, SLICE) >> (BITS * level)):

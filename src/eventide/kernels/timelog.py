@@ -30,7 +30,9 @@ def level_for(places: Ints) -> int:
 
 def split(table: pa.Table, buckets: Ints) -> Iterator[tuple[int, pa.Table]]:
     """(bucket, its rows in their order), ascending."""
-    if len(buckets) and (buckets == buckets[0]).all():
+    if len(buckets) == 0:
+        return
+    if (buckets == buckets[0]).all():
         yield int(buckets[0]), table
         return
     order = np.argsort(buckets, kind="stable")

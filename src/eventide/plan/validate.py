@@ -29,7 +29,7 @@ from eventide.plan.logical import (
 )
 
 SUPPORTED_AGGREGATES = SUPPORTED
-RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop, Session)
+RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop, Session, Slide)
 RUNNABLE_EMITS = frozenset(EmitMode)
 RUNNABLE_POLICIES = frozenset(LatePolicy)
 # Of: forward (a query without a window), ordered, dedup, max_groups, idle_timeout, processing_time

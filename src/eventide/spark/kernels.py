@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from eventide.errors import EngineError
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import KernelSpec
 from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.panes import PanedSpec
 from eventide.kernels.session import SessionSpec
-from eventide.plan.logical import EmitMode, Hop, Session, Tumble
+from eventide.kernels.slide import SlideSpec
+from eventide.plan.logical import EmitMode, Hop, Session, Slide, Tumble
 from eventide.plan.physical import PackedAggregate, Physical
 from eventide.spark.analysis import Analyzed
 from eventide.spark.types import to_arrow
@@ -19,7 +19,7 @@ from eventide.spark.types import to_arrow
 
 def kernel_spec(physical: Physical, analyzed: Analyzed) -> KernelSpec:
     window = physical.window
-    inner: PanedSpec | SessionSpec | ForwardSpec
+    inner: PanedSpec | SessionSpec | SlideSpec | ForwardSpec
     match window:
         case None:
             inner = _forward(physical, analyzed)
@@ -29,8 +29,8 @@ def kernel_spec(physical: Physical, analyzed: Analyzed) -> KernelSpec:
             inner = PanedSpec(window.size, window.slide, window.offset, **_common(physical, analyzed))
         case Session():
             inner = SessionSpec(window.gap, **_common(physical, analyzed))
-        case _:
-            raise EngineError(f"no kernel for {window}")
+        case Slide():
+            inner = SlideSpec(window.lookback, window.lookahead, **_common(physical, analyzed))
     within = [branch.source.dedup.within for branch in physical.branches if branch.source.dedup is not None]
     return IntakeSpec(
         inner, inner.sides, physical.options.late_policy.value, physical.options.max_lateness, dedup_within=max(within, default=None)

@@ -45,7 +45,7 @@ class RunningStream:
             return
         self.router.failure = None
         if self._has_run:
-            self.inbox.publish([Entry("wake")])
+            self.inbox.publish(self._reminders())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
         try:
             self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
@@ -68,7 +68,7 @@ class RunningStream:
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
         account = self.router.results.latest()
-        marks = {name: figures.get("watermark") for name, figures in account.sources.items()} if account else {}
+        marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
         decisions = self.router.heartbeat.decide(time.time_ns() // 1000, marks, is_open)
         self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
@@ -120,6 +120,16 @@ class RunningStream:
         if isinstance(self.router.failure, EventideError):
             return self.router.failure
         return failure_of(self.name, str(error))
+
+    def _reminders(self) -> list[Entry]:
+        """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""
+        marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
+        known = [Entry("watermark", name, None, mark) for name, mark in marks.items() if mark is not None]
+        return [*known, Entry("wake")]
+
+    def _account_sources(self) -> dict[str, dict[str, int]]:
+        account = self.router.results.latest()
+        return account.sources if account else {}
 
     @property
     def _has_run(self) -> bool:

@@ -1,10 +1,12 @@
 from eventide.testing.batches import Payload, Step
 from eventide.testing.expressions import UnsupportedExpressionError
+from eventide.testing.kernel_runner import KernelRunner
 from eventide.testing.reference import ReferenceModel
 from eventide.testing.reference_database import ReferenceDatabase
 from eventide.testing.transcripts import Player, TranscriptError, comparable
 
 __all__ = [
+    "KernelRunner",
     "Payload",
     "Player",
     "ReferenceDatabase",

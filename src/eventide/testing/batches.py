@@ -49,7 +49,7 @@ class Payload:
     kind: str
     reason: str
     event_time: int | None
-    original: Mapping[str, Any] = field(compare=False, default_factory=dict)
+    original: Mapping[str, Any] = field(compare=False, hash=False, default_factory=dict)
 
 
 @dataclass

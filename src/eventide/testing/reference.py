@@ -5,6 +5,8 @@ It shares nothing with the kernels. Spark and the kernels are right if they give
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from eventide.eventtime.lateness import Keep, LateDataHandler, Reassign, SideOutput
 from eventide.plan.logical import EmitMode, LatePolicy, Stream
 from eventide.plan.physical import Physical
@@ -14,6 +16,12 @@ from eventide.testing.operators import BEHIND, Refused, Timed, Windows, operator
 DUPLICATE = "duplicate_id"
 
 
+@dataclass(frozen=True)
+class _Seen:
+    time: int
+    within: int
+
+
 class ReferenceModel(BatchRunner):
     """One stream. Each call gives a `Step`: main rows, payloads, counts of the batch, the watermark after it."""
 
@@ -21,7 +29,7 @@ class ReferenceModel(BatchRunner):
         super().__init__(stream, resolution)
         self._operator = operator(self.physical)
         self._handler = _handler(self.physical)
-        self._seen: dict[object, list[int]] = {}  # by id, the event times of the rows that were taken
+        self._seen: dict[object, list[_Seen]] = {}  # by id, the rows that were taken
         self._keeps_late = self.physical.emit.mode is not EmitMode.FINAL
 
     @property
@@ -31,6 +39,7 @@ class ReferenceModel(BatchRunner):
 
     def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
         rows = []
+        self._forget(watermark)
         for arrival in arrivals:
             time = self._admit(arrival, watermark, step)
             if time is not None:
@@ -49,21 +58,26 @@ class ReferenceModel(BatchRunner):
         if not isinstance(decision, Keep):
             self._put_aside(step, "late", BEHIND, arrival, arrival.time)
             return None
-        if self._is_duplicate(arrival, arrival.time, watermark):
+        if self._is_duplicate(arrival, arrival.time):
             self._put_aside(step, "duplicate", DUPLICATE, arrival, decision.event_time)
             return None
         return decision.event_time
 
-    def _is_duplicate(self, arrival: Arrival, time: int, watermark: int | None) -> bool:
-        """Whether a row with the same id was taken whose time is at most `within` away. An id is forgotten when the
-        watermark is so far past it that a row near it would be late by itself."""
+    def _is_duplicate(self, arrival: Arrival, time: int) -> bool:
+        """Whether a row with the same id was taken whose time is at most `within` away."""
         if arrival.identity is None:
             return False
-        span = arrival.within + self._operator.horizon
-        known = [seen for seen in self._seen.get(arrival.identity, ()) if watermark is None or seen + span > watermark]
-        repeated = any(abs(time - seen) <= arrival.within for seen in known)
-        self._seen[arrival.identity] = known if repeated else [*known, time]
-        return repeated
+        known = self._seen.setdefault(arrival.identity, [])
+        if any(abs(time - seen.time) <= seen.within for seen in known):
+            return True
+        known.append(_Seen(time, arrival.within))
+        return False
+
+    def _forget(self, watermark: int | None) -> None:
+        """An id is forgotten when the watermark is so far past it that a row near it would be late by itself."""
+        if watermark is not None:
+            for identity, known in list(self._seen.items()):
+                self._seen[identity] = [seen for seen in known if seen.time + seen.within + self._operator.horizon > watermark]
 
     def _pass_time(self, watermark: int, now: int, step: Step) -> None:
         self._operator.pass_time(watermark)

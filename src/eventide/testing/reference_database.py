@@ -182,8 +182,8 @@ class ReferenceDatabase:
 
 
 def _heartbeat(model: ReferenceModel) -> Heartbeat:
-    branches = model.physical.branches
-    pulses = [Pulse(b.source.name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark)) for b in branches]
+    by_name = {branch.source.name: branch for branch in model.physical.branches}
+    pulses = [Pulse(name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark)) for name, b in by_name.items()]
     return Heartbeat(pulses, model.physical.emit.every)
 
 

@@ -1,0 +1,154 @@
+"""The fluent API on a Spark session of the user's own: DataFrames back, one query with accounts, clear refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eventide
+from eventide.errors import CheckpointError, EventideError
+
+Row = tuple[str, int, int]
+
+
+@pytest.fixture
+def spark(keep_spark: Any) -> Any:
+    return eventide.configure(keep_spark.newSession(), shards=2)
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Callable[..., None]:
+    (tmp_path / "in").mkdir()
+
+    def write(name: str, *rows: Row) -> None:
+        hidden = tmp_path / f"_{name}"
+        hidden.write_text("".join(json.dumps({"k": k, "v": v, "ts": ts}) + "\n" for k, v, ts in rows))
+        written = 1_700_000_000 + len(list((tmp_path / "in").iterdir()))  # Spark takes the oldest file first
+        os.utime(hidden, (written, written))
+        hidden.rename(tmp_path / "in" / name)
+
+    return write
+
+
+def source(spark: Any, tmp_path: Path) -> Any:
+    return spark.readStream.schema("k string, v bigint, ts bigint").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+
+
+def per_key(spark: Any, tmp_path: Path) -> eventide.FluentStream:
+    clicks = eventide.stream(source(spark, tmp_path), name="clicks").event_time("ts", type="unixtimestamp_ms")
+    return clicks.where("v > 0").group_by("k").window(eventide.tumble("1 second")).agg(total="sum(v)").allow_lateness("1 second")
+
+
+# window [0, 1) s closes at 2 s: the row at 900 is used in the second batch, and late in the fourth
+#   a: (1 at 100, 2 at 1500)   b: (4 at 900)   c: (8 at 2500)   d: (16 at 300, 32 at 2600)
+BATCHES: list[list[Row]] = [[("x", 1, 100), ("x", 2, 1500), ("x", -1, 0)], [("x", 4, 900)], [("y", 8, 2500)], [("x", 16, 300), ("y", 32, 2600)]]
+
+
+def test_rows_and_late_rows_are_streaming_data_frames(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    stream = per_key(spark, tmp_path)
+    rows, late = stream.rows(), stream.late()
+    assert rows.isStreaming and rows.columns == ["window_start", "window_end", "k", "total"]
+    assert late.columns[:3] == ["kind", "reason", "event_time"]
+    for number, batch in enumerate(BATCHES):
+        put(f"{number}.json", *batch)
+    query = rows.writeStream.format("memory").queryName("out").option("checkpointLocation", str(tmp_path / "state")).start()
+    try:
+        query.processAllAvailable()
+        assert [(row.k, row.total) for row in spark.sql("SELECT k, total FROM out").collect()] == [("x", 5)]
+    finally:
+        query.stop()
+
+
+def test_one_query_gives_rows_side_output_and_a_balanced_account(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    given: list[tuple[str, int]] = []
+    late: list[tuple[str, int, int]] = []
+    batches: list[int] = []
+
+    def sink(rows: Any, side: Any, account: Any) -> None:
+        given.extend((row.k, row.total) for row in rows.collect())
+        late.extend((row.reason, row.window.start.second, json.loads(row.original_event)["v"]) for row in side.collect())
+        batches.append(account.batch)
+
+    stream = per_key(spark, tmp_path)
+    for number, batch in enumerate(BATCHES[:2]):
+        put(f"{number}.json", *batch)
+    with stream.start(str(tmp_path / "state"), sink) as query:
+        query.process_all()
+        assert given == [] and query.watermark() == 1500
+        with pytest.raises(CheckpointError, match="is open in"):
+            stream.start(str(tmp_path / "state"), sink)
+    for number, batch in enumerate(BATCHES[2:], 2):
+        put(f"{number}.json", *batch)
+    query = stream.start(str(tmp_path / "state"), sink)
+    query.process_all()
+    assert (given, late) == ([("x", 5)], [("allowed_lateness_exceeded", 0, 16)])
+    query.advance_watermark(3000)
+    query.process_all()
+    assert given == [("x", 5), ("x", 2)]
+    query.stop(graceful=True)
+    assert given == [("x", 5), ("x", 2), ("y", 40)]
+    assert {kind: count for kind, count in query.accounting().items() if count} == {"rows_in": 6, "used": 5, "late": 1}
+    assert len(set(batches)) == len(batches) and not query.is_active
+    with pytest.raises(CheckpointError, match="belongs to another query"):
+        stream.having("total > 1").start(str(tmp_path / "state"), sink)
+
+
+def test_a_failing_sink_ends_the_query_with_its_error(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    def sink(rows: Any, side: Any, account: Any) -> None:
+        raise ValueError("the disk is full")
+
+    put("0.json", *BATCHES[0])
+    with per_key(spark, tmp_path).start(str(tmp_path / "state"), sink) as query:
+        with pytest.raises(EventideError, match="the disk is full"):
+            query.process_all()
+
+
+def test_a_session_without_the_settings_is_refused_with_the_lines_to_write(keep_spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    bare = keep_spark.newSession()
+    bare.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    with pytest.raises(EventideError) as raised:
+        per_key(bare, tmp_path).rows()
+    text = str(raised.value)
+    assert 'spark.conf.set("spark.sql.session.timeZone", "UTC")' in text and "RocksDBStateStoreProvider" in text
+    assert "help: eventide.configure(spark)" in text
+
+
+def test_a_data_frame_that_cannot_be_a_stream_is_refused(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    with pytest.raises(EventideError, match="this one is not"):
+        eventide.stream(spark.range(3))
+    with pytest.raises(EventideError, match="takes a streaming DataFrame, not list"):
+        eventide.stream([1, 2])  # type: ignore[arg-type]
+    marked = source(spark, tmp_path).selectExpr("*", "timestamp_millis(ts) AS at").withWatermark("at", "1 second")
+    with pytest.raises(EventideError, match="has a watermark on at already"):
+        eventide.stream(marked)
+
+
+def test_what_needs_a_heartbeat_needs_a_running_query(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    idle = eventide.stream(source(spark, tmp_path)).event_time("ts", type="unixtimestamp_ms", idle_timeout="1 minute")
+    with pytest.raises(EventideError, match="idle_timeout needs a running query"):
+        idle.window(eventide.tumble("1 s")).agg(n="count(*)").rows()
+
+
+def test_a_wrong_expression_is_found_before_anything_starts(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    stream = eventide.stream(source(spark, tmp_path)).event_time("ts", type="unixtimestamp_ms")
+    with pytest.raises(EventideError, match="no_such_function"):
+        stream.window(eventide.tumble("1 s")).agg(n="sum(no_such_function(v))").rows()
+
+
+def test_the_columns_of_a_data_frame_keep_their_types(spark: Any) -> None:
+    frame = spark.readStream.format("rate").load()
+    kinds = "named_struct('a b', 1, 'c', array(map('x', 1.5D))) AS st"
+    shaped = frame.selectExpr("value", "timestamp", "CAST(value AS DECIMAL(10,2)) AS d", "CAST(NULL AS DATE) AS `odd name`", kinds)
+    plan = eventide.stream(shaped).event_time("timestamp").select("*").plan()
+    assert [(column.name, column.type) for column in plan.query.columns] == [
+        ("value", "bigint"),
+        ("timestamp", "timestamp"),
+        ("d", "decimal(10,2)"),
+        ("odd name", "date"),
+        ("st", "struct<`a b`:int,c:array<map<string,double>>>"),
+    ]

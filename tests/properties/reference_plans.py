@@ -1,0 +1,129 @@
+"""Random streams as SQL, and random stories to tell them: rows with disorder, batch borders, watermarks, stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from eventide.plan.logical import Stream
+from eventide.sql.parser import parse_statements
+from eventide.testing.reference_database import UncheckedCatalog
+
+HALF = 500  # microseconds: the step of event times, so that watermarks have something to round
+AGGREGATES = ("count(*)", "count(v)", "sum(v)", "min(v)", "max(v)", "avg(v)", "count(DISTINCT v)", "sum(v * 2 + 1)", "max(upper(k))")
+WINDOW_KINDS = ("tumble", "hop", "session", "slide", "forward", "ordered")  # of these the plans are made
+EMITS = ("", "", "", "EMIT FINAL", "EMIT ON WATERMARK", "EMIT ON UPDATE", "EMIT CHANGES", "EMIT EVERY INTERVAL '1' SECOND")
+
+millis = st.integers(1, 20)
+times = st.integers(-40, 120).map(lambda step: step * HALF)
+
+
+@dataclass(frozen=True)
+class Plan:
+    sql: str
+    kind: str
+    sources: tuple[str, ...]
+    max_groups: bool
+    dedup: bool
+
+    @property
+    def stream(self) -> Stream:
+        catalog = UncheckedCatalog()
+        for statement in parse_statements(self.sql):
+            catalog.apply(statement)
+        return catalog.stream("o")
+
+
+@st.composite
+def plans(draw: st.DrawFn, kinds: tuple[str, ...] = WINDOW_KINDS) -> Plan:
+    kind = draw(st.sampled_from(kinds))
+    dedup = kind not in ("forward", "session") and draw(st.sampled_from([False, False, False, True]))
+    sources = ("s",) if dedup or draw(st.booleans()) else ("s", "t")
+    statements = [_source(name, draw(st.sampled_from([None, 0, 3, 10])), draw(millis) if dedup else None) for name in sources]
+    where = draw(st.sampled_from(["", "", " WHERE v > -3", " WHERE k IS NOT NULL"]))
+    table = "s" if len(sources) == 1 else "(SELECT k, v, ts FROM s UNION ALL SELECT k, v + 1 AS v, ts FROM t)"
+    policy = draw(st.sampled_from(["window", "window", "window", "strict", "reassign"] if kind != "ordered" else ["window"]))
+    limit = draw(st.sampled_from([None, None, None, 1, 2])) if kind in ("tumble", "hop", "session") else None
+    options = [f"'late.policy' = '{policy}'"]
+    options += [f"'late.max_lateness' = '{draw(millis)} milliseconds'"] if policy == "reassign" else []
+    options += [f"'max_groups' = '{limit}'"] if limit else []
+    body = _forward(kind, table, where) if kind in ("forward", "ordered") else _windowed(draw, kind, table, where)
+    statements.append(f"CREATE STREAM o WITH ({', '.join(options)}) AS {body}")
+    return Plan(";\n".join(statements), kind, sources, limit is not None, dedup)
+
+
+def _source(name: str, lag: int | None, within: int | None) -> str:
+    columns = ["id STRING", "k STRING", "v BIGINT", "ts BIGINT", "EVENT TIME ts TYPE unixtimestamp_us"]
+    columns += [] if lag is None else [f"WATERMARK FOR ts AS ts - INTERVAL '{lag}' MILLISECOND"]
+    columns += [] if within is None else [f"DEDUPLICATE BY id WITHIN INTERVAL '{within}' MILLISECOND"]
+    return f"CREATE SOURCE {name} ({', '.join(columns)})"
+
+
+def _forward(kind: str, table: str, where: str) -> str:
+    return f"SELECT k, v * 2 AS w, ts FROM {table}{where}{' ORDER BY ts' if kind == 'ordered' else ''}"
+
+
+def _windowed(draw: st.DrawFn, kind: str, table: str, where: str) -> str:
+    chosen = draw(st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3, unique=True))
+    is_keyed = draw(st.sampled_from([True, True, False]))
+    emit = draw(st.sampled_from(EMITS)) if kind != "slide" else ""
+    lateness = draw(st.sampled_from([0, 0, 4, 15])) if kind != "slide" and emit != "EMIT FINAL" else 0
+    columns = ["window_start", "window_end", "emit_epoch", *(["op"] if emit == "EMIT CHANGES" else []), *(["k"] if is_keyed else [])]
+    columns += [f"{call} AS a{number}" for number, call in enumerate(chosen)]
+    groups = [*(["k"] if is_keyed else []), _window(draw, kind)]
+    having = draw(st.sampled_from(["", "", "", " HAVING count(*) > 1"])) if emit != "EMIT CHANGES" else ""
+    tail = (f" {emit}" if emit else "") + (f" ALLOW LATENESS INTERVAL '{lateness}' MILLISECOND" if lateness else "")
+    if lateness and not emit:
+        tail = f" EMIT ON WINDOW CLOSE{tail}"
+    return f"SELECT {', '.join(columns)} FROM {table}{where} GROUP BY {', '.join(groups)}{having}{tail}"
+
+
+def _window(draw: st.DrawFn, kind: str) -> str:
+    size = draw(millis)
+    if kind == "tumble":
+        return f"TUMBLE(ts, INTERVAL '{size}' MILLISECOND, INTERVAL '{draw(st.integers(0, size - 1))}' MILLISECOND)"
+    if kind == "hop":
+        slide = draw(st.integers(1, size))
+        return f"HOP(ts, INTERVAL '{slide}' MILLISECOND, INTERVAL '{size}' MILLISECOND)"
+    if kind == "session":
+        return f"SESSION(ts, INTERVAL '{size}' MILLISECOND)"
+    ahead = draw(st.sampled_from([None, 0, 3, 10]))
+    return f"slidingwindow('ms', {size}{'' if ahead is None else f', {ahead}'})"
+
+
+# Stories ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happens to a stream: batch (rows by source), advance (a source's watermark), flush, tick or restart."""
+
+    verb: str
+    rows: dict[str, list[tuple[Any, ...]]] | None = None
+    source: str = ""
+    at: int = 0
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> tuple[Any, ...]:
+    """(id, k, v, ts); an id names a group, as that of a message delivered twice would. One in many has no time to use."""
+    key = draw(st.sampled_from(["a", "b", "ü", None]))
+    number = draw(st.sampled_from([None, 0, 1, 2]))
+    time = draw(times) if draw(st.integers(0, 24)) else 10**15
+    return (None if number is None else f"{key}{number}", key, draw(st.one_of(st.none(), st.integers(-5, 5))), time)
+
+
+@st.composite
+def stories(draw: st.DrawFn, plan: Plan, most: int = 7) -> list[Event]:
+    verbs = draw(st.lists(st.sampled_from(["batch"] * 6 + ["advance", "advance", "flush", "tick", "restart"]), min_size=1, max_size=most))
+    told = []
+    for verb in verbs:
+        source = draw(st.sampled_from(plan.sources))
+        if verb == "batch":
+            both = {name: draw(st.lists(rows(), max_size=6)) for name in plan.sources}
+            told.append(Event(verb, both))
+        else:
+            told.append(Event(verb, source=source, at=draw(times)))
+    return [*told, *(Event("advance", source=name, at=10**6) for name in plan.sources)]
