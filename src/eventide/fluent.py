@@ -23,7 +23,7 @@ from eventide.plan.planner import plan
 from eventide.plan.validate import validate
 from eventide.sql.cursor import Cursor
 from eventide.sql.dialect import tokenize
-from eventide.sql.fragments import Assembled, Fragment, Literal, Part, checked
+from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, checked, with_clause
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
 from eventide.sql.query import parse_query
@@ -51,7 +51,7 @@ def stream(df: DataFrame, name: str = "stream") -> FluentStream:
 
     origin = Origin(name, declared_columns(df), df)
     origin.source()
-    return FluentStream((origin,), (_backticked(name),))
+    return FluentStream((origin,), (backticked(name),))
 
 
 # Windows --------------------------------------------------------------------------------------------------------
@@ -126,9 +126,8 @@ class Origin:
         """The source of the plan; raises what is wrong with it."""
         columns = [f"{quoted(name)} {type}" for name, type in self.columns]
         listed: list[Part] = [", ".join(columns), *self.dedup]
-        given = [part for name, value in self.options for part in (", ", f"'{name}' = ", value)][1:]
-        options = [" WITH (", *given, ")"] if given else []
-        text = Assembled(self.name, "CREATE SOURCE ", Fragment("name", _backticked(self.name)), " (", *listed, ")", *options)
+        options = with_clause(dict(self.options))
+        text = Assembled(self.name, "CREATE SOURCE ", Fragment("name", backticked(self.name)), " (", *listed, ")", *options)
         with text.errors():
             (statement,) = parse_statements(text.text)
         if not isinstance(statement, CreateSource):
@@ -253,7 +252,7 @@ class FluentStream:
             raise OptionError("agg() needs an aggregate", help="write agg(n='count(*)')")
         listed: list[Item] = [(checked(Fragment("agg()", item), "an aggregate"), "\n") for item in items]
         for name, item in named.items():
-            listed.append((checked(Fragment(f"agg({name})", item), "an aggregate"), f"\n AS {_backticked(name)}"))
+            listed.append((checked(Fragment(f"agg({name})", item), "an aggregate"), f"\n AS {backticked(name)}"))
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _items=(), _aggregates=tuple(listed))
 
@@ -325,20 +324,20 @@ class FluentStream:
         return self._origins[0].name
 
     def frames(self) -> dict[str, DataFrame]:
-        """The DataFrames that it reads, by name; an error if there are none to run on."""
+        """The DataFrames that it reads, by name."""
         return {origin.name: origin.frame for origin in self._origins if origin.frame is not None}
 
     def rows(self) -> DataFrame:
         """A streaming DataFrame of what the stream gives."""
         from eventide.spark.fluent import rows
 
-        return rows(self)
+        return rows(self.plan(), self.frames())
 
     def side_output(self, kind: str | None = None) -> DataFrame:
         """A streaming DataFrame of the payloads of rows that the stream does not use, of one kind or of all."""
         from eventide.spark.fluent import side_output
 
-        return side_output(self, kind)
+        return side_output(self.plan(), self.frames(), kind)
 
     def late(self) -> DataFrame:
         """The payloads of late rows."""
@@ -348,7 +347,7 @@ class FluentStream:
         """Everything in one streaming DataFrame: `__tag` (main, side, account), the columns of each."""
         from eventide.spark.fluent import tagged
 
-        return tagged(self)
+        return tagged(self.plan(), self.frames())
 
     def start(self, checkpoint: str, sink: Sink | None = None) -> FluentQuery:
         """Run the stream in the background: one query, one state, every row accounted for.
@@ -357,7 +356,7 @@ class FluentStream:
         """
         from eventide.spark.fluent import start
 
-        return start(self, checkpoint, sink)
+        return start(self.plan(), self.frames(), checkpoint, sink)
 
     # Putting it together ------------------------------------------------------------------------------------------
 
@@ -366,7 +365,7 @@ class FluentStream:
         return bool(self._keys) or self._window is not None
 
     def _redeclared(self, step: str, origin: Origin) -> FluentStream:
-        if self._from != (_backticked(self.name),) or self._items or self._is_grouped:
+        if self._from != (backticked(self.name),) or self._items or self._is_grouped:
             raise OptionError(f"{step}() is about the DataFrame's own columns", help="let it come before select(), union() and group_by()")
         origin.source()
         return replace(self, _origins=(origin,))
@@ -402,9 +401,8 @@ class FluentStream:
         return (("window_start",), ("window_end",), *operation, *((key, "\n") for key in self._keys), *self._aggregates)
 
     def _statement(self) -> list[Part]:
-        given = [part for name, value in self._options for part in (", ", f"'{name}' = ", value)][1:]
-        options: list[Part] = [" WITH (", *given, ")"] if given else []
-        parts: list[Part] = ["CREATE STREAM ", _backticked(self.name), *options, " AS ", *self._select(self._listed())]
+        options = with_clause(dict(self._options))
+        parts: list[Part] = ["CREATE STREAM ", backticked(self.name), *options, " AS ", *self._select(self._listed())]
         groups: list[Item] = [(_expression(key), "\n") for key in self._keys]
         if self._window is not None:
             groups.append(self._window_call(self._window))
@@ -430,7 +428,3 @@ def _expression(key: Fragment) -> Fragment:
     text = f"SELECT {key.text}\nFROM x"
     item = parse_query(Cursor(Span(text, tuple(tokenize(text))))).selects[0].items[0]
     return Fragment(key.label, item.expression.text)
-
-
-def _backticked(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

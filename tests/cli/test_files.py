@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from eventide.cli.app import main
@@ -80,3 +82,69 @@ def test_help_is_there_in_half_a_second() -> None:
         return time.monotonic() - started
 
     assert min(timed() for _ in range(3)) < 0.5
+
+
+TOML = """
+[sources.clicks]
+columns = { visitor = "STRING", ts = "BIGINT" }
+eventtime = { column = "ts", type = "unixtimestamp_ms" }
+
+[transforms.per_user]
+sql = "SELECT visitor, count(*) AS n FROM clicks GROUP BY visitor, TUMBLE(ts, INTERVAL '10' SECOND)"
+"""
+
+
+def toml(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "app.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_an_app_file_is_validated_and_explained_as_sql_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(capsys, "validate", toml(tmp_path, TOML)) == (0, "ok: 1 source, 1 stream, 0 sinks\n", "")
+    explained = outcome(capsys, "explain", toml(tmp_path, TOML))
+    assert explained == outcome(capsys, "explain", app(tmp_path, f"{SOURCE}\n{STREAM}"))
+
+
+def test_a_wrong_key_of_an_app_file_is_named_with_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = outcome(capsys, "validate", toml(tmp_path, TOML + 'allow_lateness = "1 s"\n'))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: transforms.per_user.allow_lateness: there is no such key\n  help: did you mean allowed_lateness?")
+
+
+def test_init_writes_a_valid_app_file_and_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "app.toml"
+    code, out, _ = outcome(capsys, "init", str(file))
+    assert code == 0 and "eventide run" in out
+    assert outcome(capsys, "validate", str(file))[1] == "ok: 1 source, 1 stream, 1 sink\n"
+    file.write_text("mine")
+    code, _, err = outcome(capsys, "init", str(file))
+    assert code == 1 and "is there already" in err and file.read_text() == "mine"
+    assert outcome(capsys, "init", str(tmp_path / "app.sql"))[0] == 1
+
+
+def test_why_reads_a_checkpoint_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from eventide.storage.layout import Layout
+    from eventide.storage.results import Account, Results
+
+    layout = Layout(tmp_path / "state")
+    layout.root.mkdir()
+    layout.catalog.write_text(json.dumps([SOURCE, STREAM]))
+    assert outcome(capsys, "why", "per_user", "--checkpoint", str(layout.root))[1].startswith("per_user has not run yet.")
+    marks = {"clicks": {"watermark": 8_000_000, "max_timestamp_seen": 8_000_000}}
+    kept = Account(0, {}, {"rows_in": 3, "used": 3}, {}, {"open_windows#0": 1, "next_close#0": 10_000_000}, None, marks)
+    Results(layout.results("per_user")).write(pa.table({}), pa.table({}), kept)
+    (layout.stream("per_user") / "watermark.json").write_text("8000000")
+    before = sorted(layout.root.rglob("*"))
+    code, out, _ = outcome(capsys, "why", "PER_USER", "--checkpoint", str(layout.root))
+    assert code == 0 and out.startswith("per_user: the oldest open window is [1970-01-01 00:00:00, 1970-01-01 00:00:10).\n")
+    assert "A row of clicks with a time of 1970-01-01 00:00:10 or later would close it." in out
+    assert sorted(layout.root.rglob("*")) == before
+
+
+def test_why_says_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome(capsys, "why", "o", "--checkpoint", str(tmp_path / "nowhere"))
+    assert code == 1 and "is no checkpoint of Eventide" in err and not (tmp_path / "nowhere").exists()
+    (tmp_path / "catalog.json").write_text(json.dumps([SOURCE, STREAM]))
+    code, _, err = outcome(capsys, "why", "per_usr", "--checkpoint", str(tmp_path))
+    assert code == 1 and "did you mean per_user?" in err

@@ -128,3 +128,20 @@ def test_wrong_sql_is_found_before_spark_starts(tmp_path: Path, db: FakeDatabase
     file.write_text("CREATE STREAM x AS SELECT count(*) FROM nowhere GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);")
     assert status("run", str(file), "--once") == 1
     assert db.calls == [] and "nowhere" in capsys.readouterr().err
+
+
+def test_an_app_file_brings_its_own_settings_and_the_command_line_wins(tmp_path: Path, db: FakeDatabase) -> None:
+    file = tmp_path / "app.toml"
+    file.write_text(
+        '[app]\ncheckpoint = "kept"\nmaster = "local[1]"\nshards = 2\nconf = { "spark.a" = "1", "spark.b" = "2" }\n'
+        '[sources.clicks]\ncolumns = "visitor STRING, at TIMESTAMP"\neventtime.column = "at"\n'
+        "[transforms.o]\nsql = \"SELECT count(*) AS n FROM clicks GROUP BY TUMBLE(at, INTERVAL '1' SECOND)\"\n"
+    )
+    assert status("run", str(file), "--once", "--shards", "5", "--conf", "spark.b=3") == 0
+    assert db.connected_with == {  # type: ignore[attr-defined]
+        "checkpoint": "kept",
+        "master": "local[1]",
+        "conf": {"spark.a": "1", "spark.b": "3"},
+        "shards": 5,
+    }
+    assert db.calls[0][1].startswith("CREATE SOURCE `clicks`")

@@ -46,7 +46,12 @@ def per_key(spark: Any, tmp_path: Path) -> eventide.FluentStream:
 
 # window [0, 1) s closes at 2 s: the row at 900 is used in the second batch, and late in the fourth
 #   a: (1 at 100, 2 at 1500)   b: (4 at 900)   c: (8 at 2500)   d: (16 at 300, 32 at 2600)
-BATCHES: list[list[Row]] = [[("x", 1, 100), ("x", 2, 1500), ("x", -1, 0)], [("x", 4, 900)], [("y", 8, 2500)], [("x", 16, 300), ("y", 32, 2600)]]
+BATCHES: list[list[Row]] = [
+    [("x", 1, 100), ("x", 2, 1500), ("x", -1, 0)],
+    [("x", 4, 900)],
+    [("y", 8, 2500)],
+    [("x", 16, 300), ("y", 32, 2600)],
+]
 
 
 def test_rows_and_late_rows_are_streaming_data_frames(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
@@ -108,7 +113,9 @@ def test_a_failing_sink_ends_the_query_with_its_error(spark: Any, tmp_path: Path
             query.process_all()
 
 
-def test_a_session_without_the_settings_is_refused_with_the_lines_to_write(keep_spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+def test_a_session_without_the_settings_is_refused_with_the_lines_to_write(
+    keep_spark: Any, tmp_path: Path, put: Callable[..., None]
+) -> None:
     bare = keep_spark.newSession()
     bare.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     with pytest.raises(EventideError) as raised:

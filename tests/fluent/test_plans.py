@@ -53,7 +53,10 @@ PAIRS: dict[str, tuple[FluentStream, str]] = {
         "SELECT window_start, window_end, k, sum(w) AS t FROM (SELECT k, v * 2 AS w FROM clicks WHERE v > 0) WHERE w < 9 "
         "GROUP BY k, tumblingwindow('mi', 1)",
     ),
-    "several conditions": (clicks().where("v > 0 OR k = 'a'").where("x = 'b' -- why"), "SELECT * FROM clicks WHERE (v > 0 OR k = 'a') AND (x = 'b')"),
+    "several conditions": (
+        clicks().where("v > 0 OR k = 'a'").where("x = 'b' -- why"),
+        "SELECT * FROM clicks WHERE (v > 0 OR k = 'a') AND (x = 'b')",
+    ),
     "rows as they come": (clicks().select("k", "v + 1 AS w"), "SELECT k, v + 1 AS w FROM clicks"),
     "rows in order": (clicks().select("k", "ts").order_by("ts"), "SELECT k, ts FROM clicks ORDER BY ts"),
     "another time": (
@@ -76,7 +79,11 @@ PAIRS: dict[str, tuple[FluentStream, str]] = {
         "SELECT window_start, window_end, count(*) AS n FROM clicks GROUP BY TUMBLE(ts, '1 m')",
     ),
     "a stream and columns whose names are words of SQL": (
-        unbound("stream", (("user", "string"), ("end", "timestamp"))).event_time("end").group_by("user").window(tumble("1 m")).agg(n="count(*)"),
+        unbound("stream", (("user", "string"), ("end", "timestamp")))
+        .event_time("end")
+        .group_by("user")
+        .window(tumble("1 m"))
+        .agg(n="count(*)"),
         "SELECT window_start, window_end, user, count(*) AS n FROM `stream` GROUP BY user, TUMBLE(end, '1 m')",
     ),
 }
@@ -143,7 +150,10 @@ WRONG = [
     (lambda: clicks().emit("on close"), "emit(): there is no mode 'on close'"),
     (lambda: clicks().emit(), "emit() takes a mode or every="),
     (lambda: clicks().late_policy("lenient"), "late_policy(): there is no policy 'lenient'"),
-    (lambda: clicks().window(tumble("1 m")).agg(n="count(*)").late_policy("reassign").plan(), "late_policy(): late.policy 'reassign' needs"),
+    (
+        lambda: clicks().window(tumble("1 m")).agg(n="count(*)").late_policy("reassign").plan(),
+        "late_policy(): late.policy 'reassign' needs",
+    ),
     (lambda: clicks().window(tumble("1 m")).agg(n="count(*)").max_groups(0).plan(), "max_groups(): option 'max_groups' is a whole number"),
     (lambda: clicks().union(clicks()), "two streams are called clicks"),
     (lambda: unbound("my stream").event_time("at"), "name: 'my stream' cannot be the name of a source"),

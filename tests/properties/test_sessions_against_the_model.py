@@ -1,10 +1,12 @@
 from collections import Counter
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels import keyed
+from eventide.kernels.keyed import KeyedTable
 from eventide.kernels.session import SessionSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import SessionModel
@@ -51,14 +53,10 @@ def test_a_change_log_sums_up_to_the_closed_sessions(window: dict[str, int], str
 @settings(max_examples=25, deadline=None)
 @given(gaps, streams(most_rows=30))
 def test_the_number_of_buckets_does_not_matter(window: dict[str, int], stream: list[Batch]) -> None:
-    many, one = (Driver(SessionSpec(**window, **KEYED_SUMS)) for _ in range(2))
-    for rows, watermark in [*stream, ([], FAR)]:
-        usual = keyed._PER_BUCKET
-        try:
-            keyed._PER_BUCKET = 1
-            emitted = many.batch(rows, watermark)
-        finally:
-            keyed._PER_BUCKET = usual
-        assert Counter(emitted) == Counter(one.batch(rows, watermark))
+    with patch.object(KeyedTable.__init__, "__defaults__", (np.minimum, 1)):
+        many = Driver(SessionSpec(**window, **KEYED_SUMS))
+        emitted = [Counter(many.batch(rows, watermark)) for rows, watermark in [*stream, ([], FAR)]]
+    one = Driver(SessionSpec(**window, **KEYED_SUMS))
+    assert emitted == [Counter(one.batch(rows, watermark)) for rows, watermark in [*stream, ([], FAR)]]
     assert many.counts == one.counts
     assert many.store.spaces() == []

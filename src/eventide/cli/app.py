@@ -20,7 +20,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE.sql", help="SQL statements, each ending with ';'. '-' reads standard input.")]
+_FILE_HELP = "SQL statements, each ending with ';', or an app file FILE.toml. '-' reads SQL from standard input."
+File = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE_HELP)]
 Master = Annotated[str | None, typer.Option(help="Where Spark runs: local[4], spark://host:7077, yarn, k8s://… Default: this machine.")]
 Checkpoint = Annotated[Path | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run goes on. Default: temporary.")]
 Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated.")]
@@ -57,7 +58,7 @@ def run(
     conf: Conf = None,
     shards: Shards = None,
 ) -> None:
-    """Run a SQL file until it is stopped, or once. Ctrl-C stops in good order, a second one at once."""
+    """Run a SQL or app file until it is stopped, or once. Ctrl-C stops in good order, a second one at once."""
     from eventide.cli.runner import Connection, run as run_file
 
     run_file(file, Connection(checkpoint, master, _settings(conf), shards), once=once, flush=flush, console=stdout())
@@ -93,18 +94,38 @@ def sql(master: Master = None, checkpoint: Checkpoint = None, conf: Conf = None,
 
 @app.command()
 def validate(file: File) -> None:
-    """Check a SQL file without starting Spark."""
-    from eventide.cli.files import check, read_sql
+    """Check a SQL or app file without starting Spark."""
+    from eventide.cli.files import read_program
 
-    stdout().print(f"[green]ok[/green]: {check(read_sql(file)).summary()}")
+    stdout().print(f"[green]ok[/green]: {read_program(file).summary()}")
 
 
 @app.command()
 def explain(file: File, stream: Annotated[str | None, typer.Argument(help="One stream; default: all.")] = None) -> None:
-    """Show the plan of a SQL file's streams without starting Spark."""
-    from eventide.cli.files import check, read_sql
+    """Show the plan of a file's streams without starting Spark."""
+    from eventide.cli.files import read_program
 
-    stdout().print(check(read_sql(file)).explain(stream), markup=False, soft_wrap=True)
+    stdout().print(read_program(file).explain(stream), markup=False, soft_wrap=True)
+
+
+@app.command()
+def init(file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The file to write.")] = Path("app.toml")) -> None:
+    """Write a commented app file to begin with; an existing file is left alone."""
+    from eventide.app.example import write_example
+
+    write_example(file)
+    stdout().print(f"{file} written; next: eventide validate {file}, eventide run {file}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def why(
+    stream: Annotated[str, typer.Argument(help="The stream that gives nothing, or not yet.")],
+    checkpoint: Annotated[Path, typer.Option(metavar="DIR", help="The checkpoint folder of the stream; it may be running.")],
+) -> None:
+    """Say what holds the oldest open window of a stream back, and what would close it. Needs no Spark."""
+    from eventide.cli.diagnosis import why_of
+
+    stdout().print(why_of(checkpoint, stream), markup=False, soft_wrap=True)
 
 
 @app.command()

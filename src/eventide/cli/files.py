@@ -1,4 +1,4 @@
-"""SQL files: reading them, and checking and explaining them without Spark."""
+"""SQL and app files: reading them, and checking and explaining them without Spark."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from eventide.errors import CatalogError, OptionError, suggest
 
 if TYPE_CHECKING:
+    from eventide.app.model import Settings
     from eventide.plan.physical import Physical
     from eventide.sql.catalog import Catalog
 
 
-def read_sql(file: Path) -> str:
-    """The text of a SQL file; `-` is standard input."""
+def read_text(file: Path) -> str:
+    """The text of a file; `-` is standard input."""
     if str(file) == "-":
         return sys.stdin.read()
     try:
@@ -23,7 +24,7 @@ def read_sql(file: Path) -> str:
     except FileNotFoundError:
         raise OptionError(f"no such file: {file}") from None
     except IsADirectoryError:
-        raise OptionError(f"{file} is a folder, not a SQL file") from None
+        raise OptionError(f"{file} is a folder, not a SQL or app file") from None
     except UnicodeDecodeError as error:
         raise OptionError(f"{file} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}") from None
     except OSError as error:
@@ -37,8 +38,10 @@ def read_sql(file: Path) -> str:
 class Checked:
     """A SQL text that parses, whose names resolve, and whose streams have a plan."""
 
+    sql: str
     catalog: Catalog
     plans: dict[str, Physical]
+    settings: Settings | None = None  # of an app file
 
     def summary(self) -> str:
         counts = (("source", self.catalog.sources), ("stream", self.catalog.streams), ("sink", self.catalog.sinks))
@@ -54,6 +57,21 @@ class Checked:
         return explain(self.plans[stream])
 
 
+def read_program(file: Path) -> Checked:
+    """A SQL file, or an app file if its name ends with .toml, with everything checked that needs no Spark."""
+    text = read_text(file)
+    return check_app(text) if file.suffix.lower() == ".toml" else check(text)
+
+
+def check_app(toml: str) -> Checked:
+    """Everything that can be found wrong in an app file without Spark raises here."""
+    from eventide.app.reader import load_app
+    from eventide.plan.planner import plan
+
+    app = load_app(toml)
+    return Checked(app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.streams.items()}, app.settings)
+
+
 def check(sql: str) -> Checked:
     """Everything that can be found wrong in a SQL text without Spark raises here."""
     from eventide.plan.planner import plan
@@ -63,4 +81,4 @@ def check(sql: str) -> Checked:
     catalog = Catalog()
     for statement in parse_statements(sql):
         catalog.apply(statement)
-    return Checked(catalog, {name: plan(stream) for name, stream in catalog.streams.items()})
+    return Checked(sql, catalog, {name: plan(stream) for name, stream in catalog.streams.items()})

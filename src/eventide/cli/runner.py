@@ -1,4 +1,4 @@
-"""`eventide run`: a SQL file as a running application, until it is told to stop or has processed what is there."""
+"""`eventide run`: a SQL or app file as a running application, until it is told to stop or has processed what is there."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from rich.console import Console
 from rich.text import Text
 
 from eventide.cli.console import accounting_line, print_rows
-from eventide.cli.files import check, read_sql
+from eventide.cli.files import read_program
 from eventide.cli.progress import Progress, ProgressView
 from eventide.errors import StreamFailedError
 
 if TYPE_CHECKING:
+    from eventide.app.model import Settings
     from eventide.database import Database
 
 ROWS_SHOWN = 20
@@ -34,6 +35,15 @@ class Connection:
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
     shards: int | None = None
+
+    def over(self, settings: Settings | None) -> Connection:
+        """The same, with an app file's settings where nothing was said on the command line."""
+        if settings is None:
+            return self
+        kept = None if settings.checkpoint is None else Path(settings.checkpoint)
+        return Connection(
+            self.checkpoint or kept, self.master or settings.master, {**settings.conf, **self.conf}, self.shards or settings.shards
+        )
 
     def open(self, console: Console) -> Database:
         import eventide
@@ -77,13 +87,14 @@ class StopSignals:
 
 def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
     """Raises `StreamFailedError` when a stream fails, after the others were stopped."""
-    sql = read_sql(file)
-    console.print(Text(f"{file}: {check(sql).summary()}", style="bold"), soft_wrap=True)
+    program = read_program(file)
+    connection = connection.over(program.settings)
+    console.print(Text(f"{file}: {program.summary()}", style="bold"), soft_wrap=True)
     if connection.checkpoint is None:
         console.print(Text("state is temporary; to resume after a restart pass --checkpoint DIR", style="dim"))
     db = connection.open(console)
     try:
-        db.execute(sql)
+        db.execute(program.sql)
         with StopSignals() as signals:
             (_run_once if once else _run_until_stopped)(db, signals, flush, console)
         _report(db, console, show_rows=once)

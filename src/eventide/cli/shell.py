@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventide.cli.console import accounting_line, payload_grid, print_error, print_rows
-from eventide.cli.files import read_sql
+from eventide.cli.files import read_text
 from eventide.cli.progress import progress_table
 from eventide.cli.statements import is_blank, split_statements
 from eventide.errors import EventideError, OptionError, suggest
@@ -173,7 +173,7 @@ class Shell:
 
     def _include(self, argument: str) -> None:
         (file,) = self._arguments("\\i", argument, 1)
-        for statement in _all_statements(read_sql(Path(file).expanduser())):
+        for statement in _all_statements(read_text(Path(file).expanduser())):
             self._execute(statement)
 
     def _toggle_timing(self, _: str) -> None:

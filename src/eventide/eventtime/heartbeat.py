@@ -37,7 +37,7 @@ class Heartbeat:
     _dirty: bool = False
 
     def heard(self, source: str, now: int) -> None:
-        """Rows of `source` were taken in at wall-clock time `now`."""
+        """Rows of `source` have been taken in by wall-clock time `now`: from here on it counts as silent."""
         self._heard[source] = now
         self._dirty = True
 

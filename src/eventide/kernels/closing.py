@@ -38,6 +38,7 @@ class _Index:
     closed: int | None = None
     slices: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     flushed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    changed: bool = False  # so that it must be written back
 
     def open_windows(self, paces: Paces) -> Ints:
         return np.setdiff1d(paces.windows_over(self.slices, self.closed), self.flushed, assume_unique=True)
@@ -76,6 +77,7 @@ class ClosingPanes:
             output.events["windows_closed"] += len(windows)
             index.flushed = np.union1d(index.flushed, windows)
             index.slices = index.slices[:0]
+            index.changed = True
         return self._save(index, store, output)
 
     def _fold(self, rows: pa.Table, index: _Index, watermark: int | None, store: Store, output: Output) -> None:
@@ -90,6 +92,7 @@ class ClosingPanes:
             self._tree.add(partial, store)
             index.slices = np.union1d(index.slices, ints(partial, SLICE))
             index.closed = self._paces.last_closed(watermark)
+            index.changed = True
 
     def _put_aside(self, rows: pa.Table, slices: Ints, output: Output) -> None:
         last = self._paces.last_windows_of(slices)
@@ -108,6 +111,7 @@ class ClosingPanes:
             self._emit(due, self._tree.parts(due, index.slices, keep_from, store), output)
         output.events["windows_closed"] += len(due)
         index.closed = closed
+        index.changed |= len(due) > 0 or bool((index.flushed <= closed).any())
         index.slices = index.slices[index.slices >= keep_from]
         index.flushed = index.flushed[index.flushed > closed]
 
@@ -146,17 +150,21 @@ class ClosingPanes:
         return _Index(int(closed[0]) if len(closed) else None, value[what == _SLICE], value[what == _FLUSHED])
 
     def _save(self, index: _Index, store: Store, output: Output, opened_since: int | None = None) -> Output:
-        """Write the index back, or nothing if nothing is open; add gauges and the next wake-up."""
+        """Write the index back if it changed, nothing if nothing is open; add gauges and the next wake-up."""
         windows = index.open_windows(self._paces)
         if len(index.slices) or len(index.flushed):
-            closed = np.array([] if index.closed is None else [index.closed], np.int64)
-            what = np.repeat([_CLOSED, _SLICE, _FLUSHED], [len(closed), len(index.slices), len(index.flushed)]).astype(np.int8)
-            value = np.concatenate([closed, index.slices, index.flushed])
-            store.replace(META, 0, self._codec.encode(pa.Table.from_arrays([pa.array(what), pa.array(value)], schema=_INDEX_SCHEMA)))
             output.wake_at = self._paces.closes_at(int(windows[0] if len(windows) else index.flushed[-1]))
+            if index.changed:
+                store.replace(META, 0, self._encoded(index))
         else:
             store.delete(META, 0)
         if opened_since is not None:
             output.events["windows_opened"] += len(windows) - opened_since
         output.gauges.update(open_windows=len(windows), state_bytes=self._tree.state_bytes(store))
         return output
+
+    def _encoded(self, index: _Index) -> bytes:
+        closed = np.array([] if index.closed is None else [index.closed], np.int64)
+        what = np.repeat([_CLOSED, _SLICE, _FLUSHED], [len(closed), len(index.slices), len(index.flushed)]).astype(np.int8)
+        value = np.concatenate([closed, index.slices, index.flushed])
+        return self._codec.encode(pa.Table.from_arrays([pa.array(what), pa.array(value)], schema=_INDEX_SCHEMA))

@@ -28,7 +28,8 @@ class Memory:
 
     def __init__(self, within: int, horizon: int, fingerprint: str) -> None:
         self._within, self._span = within, within + horizon
-        self._table = KeyedTable("ids", _SCHEMA, f"{fingerprint};dedup/1;within={within}", self._summary, due=np.maximum)
+        plan = f"{fingerprint};dedup/1;within={within}"
+        self._table = KeyedTable("ids", _SCHEMA, plan, self._summary, due=np.maximum, per_bucket=2048)
 
     def duplicates(self, rows: pa.Table, watermark: int | None, store: Store) -> Mask:
         """Which rows are duplicates; the ids of the others are remembered."""

@@ -49,8 +49,11 @@ class EagerPanes(LiveKernel):
         shelf = self._table.find(ints(fresh, HASH), directory, store)
         held = shelf.asked
         if self._max_groups is not None:
-            admitted = self._admitted(held, fresh, self._max_groups, directory)
-            evicted = self._evicted(rows, slices, np.setdiff1d(np.arange(partial.num_rows), source[admitted]))
+            # `fold` numbers the groups of the rows in the same way, so that group n is row n of `partial`.
+            groups = present(group_rows([pa.array(slices), *self._folded.key_columns(rows)], [], segments=True).segments)
+            first_rows = groups.order[groups.starts[:-1]]
+            admitted = self._admitted(held, fresh, first_rows[source], self._max_groups, directory)
+            evicted = ~np.isin(groups.group, source[admitted])
             self._put_aside(rows, slices, evicted, "evicted", EVICTED_REASON, output)
             output.counts[USED] -= int(evicted.sum())
             fresh = fresh.filter(pa.array(admitted))
@@ -69,28 +72,22 @@ class EagerPanes(LiveKernel):
         hashes = hashes_of([column(partial, name) for name in self._folded.keys], partial.num_rows)
         return source, unmarked([*bounds, *spread.columns], hashes[source], self._aggregation.schema)
 
-    def _admitted(self, held: pa.Table, fresh: pa.Table, most: int, directory: Directory) -> Mask:
+    def _admitted(self, held: pa.Table, fresh: pa.Table, arrival: Ints, most: int, directory: Directory) -> Mask:
         """Which new rows belong to groups that are known in their window or still fit into it, first come first served."""
         both = pa.concat_tables([held, fresh])
         by = [column(both, name) for name in (START, *self._aggregation.keys)]
         group = present(group_rows(by, [], segments=True).segments).group
-        known = np.zeros(int(group.max()) + 1, np.bool_)
-        known[group[: held.num_rows]] = True
-        newcomers, first = np.unique(group[held.num_rows :], return_index=True)
-        first = first[~known[newcomers]]
-        newcomers = newcomers[~known[newcomers]]
-        starts = ints(fresh, START)[first]
+        known, group = group[: held.num_rows], group[held.num_rows :]
+        in_turn = np.argsort(arrival, kind="stable")
+        newcomers, first = np.unique(group[in_turn], return_index=True)
+        is_new = ~np.isin(newcomers, known)
+        newcomers, first = newcomers[is_new], first[is_new]
+        starts = ints(fresh, START)[in_turn[first]]
         order = np.lexsort((first, starts))
-        window, begins = np.unique(starts[order], return_index=True)
-        place = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
-        room = most - _looked_up(directory, window)
-        known[newcomers[order]] = place < np.repeat(room, np.diff([*begins, len(order)]))
-        return known[group[held.num_rows :]]
-
-    def _evicted(self, rows: pa.Table, slices: Ints, partials: Ints) -> Mask:
-        """Which rows were folded into these partials; `fold` numbers groups by their keys in the same way."""
-        by = [pa.array(slices), *self._folded.key_columns(rows)]
-        return np.isin(present(group_rows(by, [], segments=True).segments).group, partials)
+        window, begins, counts = np.unique(starts[order], return_index=True, return_counts=True)
+        place = np.arange(len(order)) - np.repeat(begins, counts)
+        room = np.repeat(most - _looked_up(directory, window), counts)
+        return np.isin(group, known) | np.isin(group, newcomers[order][place < room])
 
     def _put_aside(self, rows: pa.Table, slices: Ints, chosen: Mask, kind: str, reason: str, output: Output) -> None:
         last = self._paces.last_windows_of(slices[chosen])
@@ -114,6 +111,7 @@ class EagerPanes(LiveKernel):
         if last is None:
             return
         is_open = directory.windows > self._paces.starts(np.array([last]))[0]
+        directory.changed |= not is_open.all() or bool((directory.flushed <= last).any())
         output.events["windows_closed"] += int((~is_open).sum())
         directory.windows, directory.groups = directory.windows[is_open], directory.groups[is_open]
         directory.flushed = directory.flushed[directory.flushed > last]

@@ -29,7 +29,6 @@ MARKS = (pa.field(EPOCH, pa.int32()), pa.field(FRESH, pa.int8()), pa.field(GONE,
 CLEAN, WAITING, CHANGED = 0, 1, 2  # emitted as it is; changed since; changed by this very batch
 NEVER = np.iinfo(np.int64).max
 
-_PER_BUCKET = 512
 _BITS, _BUCKET, _WINDOW, _FLUSHED = 0, 1, 2, 3
 _DIRECTORY_SCHEMA = pa.schema([("what", pa.int8()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()), ("d", pa.int64())])
 
@@ -46,6 +45,7 @@ class Directory:
     windows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     groups: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     flushed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    changed: bool = False
 
     @property
     def next_due(self) -> int | None:
@@ -84,16 +84,22 @@ class KeyedTable:
     """Tables with at least the columns START and HASH, in spaces that begin with `name`.
 
     `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
-    if `due` is np.maximum.
+    if `due` is np.maximum. A bucket shall have about `per_bucket` rows.
     """
 
     def __init__(
-        self, name: str, schema: pa.Schema, fingerprint: str, summary: Callable[[pa.Table], Summary], due: np.ufunc = np.minimum
+        self,
+        name: str,
+        schema: pa.Schema,
+        fingerprint: str,
+        summary: Callable[[pa.Table], Summary],
+        due: np.ufunc = np.minimum,
+        per_bucket: int = 512,
     ) -> None:
         self._space, self._meta = name, f"{name}_directory"
         self._codec = Codec(fingerprint, schema)
         self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
-        self._summary, self._due = summary, due
+        self._summary, self._due, self._per_bucket = summary, due, per_bucket
 
     def load(self, store: Store) -> Directory:
         blobs = store.read(self._meta, 0)
@@ -105,6 +111,9 @@ class KeyedTable:
         return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], a[what == _FLUSHED])
 
     def save(self, directory: Directory, store: Store) -> None:
+        """Write the directory back if it changed; nothing is left if nothing is held."""
+        if not directory.changed:
+            return
         if not directory.rows.any() and not len(directory.flushed):
             store.delete(self._meta, 0)
             return
@@ -156,6 +165,7 @@ class KeyedTable:
         self._summarise(buckets, bounds, self._summary(table), directory)
 
     def _summarise(self, buckets: Ints, bounds: Ints, rows: Summary, directory: Directory) -> None:
+        directory.changed = True
         directory.rows[buckets] = np.diff(bounds)
         directory.due[buckets], directory.waiting[buckets], directory.gone[buckets] = NEVER, 0, 0
         full, starts = buckets[np.diff(bounds) > 0], bounds[:-1][np.diff(bounds) > 0]
@@ -167,7 +177,7 @@ class KeyedTable:
     def _make_room(self, more: int, directory: Directory, store: Store) -> None:
         """Choose a fitting number of buckets before one is read."""
         held = int(directory.rows.sum())
-        wanted = (max(held, more) // _PER_BUCKET).bit_length()
+        wanted = (max(held, more) // self._per_bucket).bit_length()
         if directory.bits - 3 <= wanted <= directory.bits:
             return
         everything = self.read(np.flatnonzero(directory.rows), directory, store)

@@ -126,7 +126,7 @@ class LiveKernel(ABC):
         """Emit with op -1 the stored rows that changed rows replace; which of the merged rows have the result they had."""
         by = [column(parts, name) for name in self._aggregation.lead + self._aggregation.keys]
         into = present(group_rows(by, [], segments=True).segments).group[: held.num_rows]
-        replaced = changed[into]
+        replaced = changed[into] & (ints(held, EPOCH) > 0)
         old, new = held.filter(pa.array(replaced)), merged.take(pa.array(into[replaced]))
         same = (ints(old, START) == ints(new, START)) & (ints(old, END) == ints(new, END)) & self._equal_results(old, new)
         old = old.filter(pa.array(~same))

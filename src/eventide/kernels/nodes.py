@@ -75,11 +75,19 @@ class SliceTree:
         missing = np.isin(node, np.setdiff1d(nodes, known))
         made = self._aggregation.merge(_led_by(rows.filter(pa.array(missing)), node[missing]))
         self._append(made.filter(pa.array(ints(made, SLICE) * self._fan >= keep_from)), store)
-        held = [self._codec.decode_all(store.read(_SPACE, int(bucket))) for bucket in known]
+        held = [self._read(bucket, bucket * self._fan >= keep_from, store) for bucket in known.tolist()]
         for bucket in store.buckets(_SPACE):
             if bucket * self._fan < keep_from:
                 store.delete(_SPACE, bucket)
         return _sorted(pa.concat_tables([made, *held]))
+
+    def _read(self, bucket: int, wanted_again: bool, store: Store) -> pa.Table:
+        blobs = store.read(_SPACE, bucket)
+        table = self._codec.decode_all(blobs)
+        if wanted_again and len(blobs) > 1:
+            table = self._aggregation.sort(self._aggregation.merge(table))
+            store.replace(_SPACE, bucket, self._codec.encode(table))
+        return table
 
     def _append(self, nodes: pa.Table, store: Store) -> None:
         for bucket, part in split(nodes, ints(nodes, SLICE)):

@@ -7,7 +7,7 @@ import datetime
 import decimal
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,8 @@ def _json_known(values: pa.Array) -> pa.Array:
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
         return values.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _json_floats(values)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _json_strings(values.cast(pa.string()))
     if pa.types.is_timestamp(kind):
@@ -83,8 +85,14 @@ def _json_known(values: pa.Array) -> pa.Array:
         return _quoted(pc.replace_substring_regex(text, r"\.000000(Z?)$", r"\1"))
     if pa.types.is_date(kind):
         return _quoted(values.cast(pa.string()))
-    plain = (None if value is None else json.dumps(plain_value(value, kind), ensure_ascii=False) for value in values.to_pylist())
-    return pa.array((None if text is None else _unmarked(text) for text in plain), pa.string())
+    return pa.array((None if value is None else json_text(value, kind) for value in values.to_pylist()), pa.string())
+
+
+def _json_floats(values: pa.Array) -> pa.Array:
+    """The shortest digits that give the value back; 1 as 1.0; what JSON has no number for as text."""
+    text = pc.replace_substring_regex(values.cast(pa.string()), r"^(-?\d+)$", r"\1.0")
+    strange = pc.if_else(pc.is_nan(values), '"NaN"', pc.if_else(pc.greater(values, 0), '"Infinity"', '"-Infinity"'))
+    return pc.if_else(pc.is_finite(values), text, strange)
 
 
 def _json_strings(values: pa.Array) -> pa.Array:
@@ -97,37 +105,34 @@ def _quoted(values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pa.scalar('"'), values, pa.scalar('"'), "")
 
 
-_NUMBER_MARK = "\ue000number:"  # a private-use character: json.dumps cannot write a decimal's exact digits by itself
-
-
-def _unmarked(text: str) -> str:
-    """JSON text with marked decimals turned into bare numbers."""
-    at = text.find(f'"{_NUMBER_MARK}')
-    while at >= 0:
-        end = text.index('"', at + 1)
-        text = text[:at] + text[at + 1 + len(_NUMBER_MARK) : end] + text[end + 1 :]
-        at = text.find(f'"{_NUMBER_MARK}', at)
-    return text
-
-
-def plain_value(value: Any, kind: pa.DataType) -> object:
-    """A Python value as pyarrow gives it, in terms that JSON has."""
+def json_text(value: Any, kind: pa.DataType) -> str:
+    """The JSON of one value as pyarrow gives it: for nested values, and types that are rare."""
     if value is None:
-        return None
+        return "null"
     if pa.types.is_struct(kind):
-        return {part.name: plain_value(value[part.name], part.type) for part in kind}
+        return _object((part.name, json_text(value[part.name], part.type)) for part in kind)
     if pa.types.is_map(kind):
-        return {str(plain_value(name, kind.key_type)): plain_value(item, kind.item_type) for name, item in value}
+        return _object((_map_key(name), json_text(item, kind.item_type)) for name, item in value)
     if isinstance(value, list):
-        return [plain_value(item, kind.value_type) for item in value]
-    return _plain_scalar(value)
+        return "[" + ", ".join(json_text(item, kind.value_type) for item in value) + "]"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"  # exact: as a float it would lose digits
+    return json.dumps(_plain(value), ensure_ascii=False)
 
 
-def _plain_scalar(value: object) -> object:
+def _object(members: Iterable[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {text}" for name, text in members) + "}"
+
+
+def _map_key(name: object) -> str:
+    plain = _plain(name)
+    return plain if isinstance(plain, str) else str(plain)
+
+
+def _plain(value: object) -> object:
+    """A value that is not nested, in terms that JSON has."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, decimal.Decimal):
-        return f"{_NUMBER_MARK}{value:f}"
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime.datetime):

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
 
-from eventide.errors import CheckpointError
+from eventide.errors import CheckpointError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat, Pulse
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan
 from eventide.spark import session as sessions
+from eventide.spark.analysis import first_sentence
 from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
@@ -49,9 +51,9 @@ class Engine:
         names = tuple(branch.source.name for branch in physical.branches)
         heartbeat = Heartbeat(_pulses(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
-        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, heartbeat)
+        router = Router(stream.name, results, compiled.outputs, compiled.originals, names)
         spools = {name: Spool(self._layout.source(name)) for name in names}
-        running = RunningStream(stream.name, self._layout.stream(stream.name), compiled, router, inbox, spools)
+        running = RunningStream(stream.name, self._layout.stream(stream.name), compiled, router, inbox, spools, heartbeat)
         self._streams[stream.name] = running
         for sink in sinks:
             self.attach(stream, sink)
@@ -88,7 +90,10 @@ class Engine:
         session = sessions.streaming_session(self.spark, self._default_shards)
         for name, table in tables.items():
             session.createDataFrame(table).createOrReplaceTempView(f"`{name}`")
-        return session.sql(sql).toArrow()
+        try:
+            return session.sql(sql).toArrow()
+        except (AnalysisException, ParseException) as error:
+            raise SqlError(first_sentence(error)) from None
 
     def close(self) -> None:
         self.reset()

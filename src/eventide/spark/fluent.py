@@ -1,21 +1,22 @@
-"""The fluent API on Spark: a `FluentStream` as streaming DataFrames, or as one running query."""
+"""The fluent API on Spark: a plan over a user's DataFrames as streaming DataFrames, or as one running query."""
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
 from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.plan.logical import Stream
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.spark.compile import Compiled, compile_stream
@@ -30,9 +31,7 @@ from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import Account
 
-if TYPE_CHECKING:
-    from eventide.fluent import FluentStream
-
+Frames = Mapping[str, DataFrame]  # by the name of the source that each one is
 Sink = Callable[[DataFrame, DataFrame, Account], None]
 
 _FOR_SPEED = ("spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.streaming.stopTimeout")
@@ -65,25 +64,23 @@ def check_session(spark: SparkSession) -> None:
 # Streaming DataFrames ---------------------------------------------------------------------------------------------
 
 
-def tagged(stream: FluentStream) -> DataFrame:
+def tagged(stream: Stream, frames: Frames) -> DataFrame:
     """What the operator gives, the account of every batch and shard included."""
-    physical = plan(stream.plan())
-    frames = stream.frames()
-    spark = next(iter(frames.values())).sparkSession
-    check_session(spark)
+    physical = plan(stream)
+    spark = _session(frames)
     _refuse_heartbeat(physical)
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
     return compile_stream(physical, SourceContext(spark, None, Path(), frames), shards).frame
 
 
-def rows(stream: FluentStream) -> DataFrame:
-    return main_rows(tagged(stream))
+def rows(stream: Stream, frames: Frames) -> DataFrame:
+    return main_rows(tagged(stream, frames))
 
 
-def side_output(stream: FluentStream, kind: str | None) -> DataFrame:
+def side_output(stream: Stream, frames: Frames, kind: str | None) -> DataFrame:
     if kind is not None and kind not in SIDE_KINDS:
         raise OptionError(f"there is no side output {kind}", help=suggest(kind, SIDE_KINDS))
-    payloads = side_rows(tagged(stream))
+    payloads = side_rows(tagged(stream, frames))
     return payloads if kind is None else payloads.where(F.col("kind") == kind)
 
 
@@ -97,6 +94,12 @@ def side_rows(frame: DataFrame) -> DataFrame:
     window = F.when(F.col(f"{SIDE}.window_start").isNotNull(), bounds)
     columns = [(window if name == "window" else F.col(f"{SIDE}.{name}")).alias(name) for name in PAYLOAD_SCHEMA.names]
     return frame.where(F.col(TAG) == "side").select(*columns)
+
+
+def _session(frames: Frames) -> SparkSession:
+    spark = next(iter(frames.values())).sparkSession
+    check_session(spark)
+    return spark
 
 
 def _refuse_heartbeat(physical: Physical) -> None:
@@ -144,7 +147,7 @@ class DeliveringRouter(Router):
 class _FrameEngine(Engine):
     """An engine whose sources are a user's DataFrames, on the session that they belong to."""
 
-    def __init__(self, layout: Layout, spark: SparkSession, frames: dict[str, DataFrame]) -> None:
+    def __init__(self, layout: Layout, spark: SparkSession, frames: Frames) -> None:
         self._frames = frames
         super().__init__(layout, spark, None, {}, int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)))
 
@@ -155,21 +158,15 @@ class _FrameEngine(Engine):
         return compile_stream(physical, context, shards)
 
 
-def start(stream: FluentStream, checkpoint: str, sink: Sink | None) -> FluentQuery:
+def start(stream: Stream, frames: Frames, checkpoint: str, sink: Sink | None) -> FluentQuery:
     if "://" in str(checkpoint):
         raise OptionError(f"the checkpoint {checkpoint} is not a local folder", help="rows() runs on any file system that Spark knows")
-    logical = stream.plan()
-    frames = stream.frames()
-    spark = next(iter(frames.values())).sparkSession
-    check_session(spark)
+    spark = _session(frames)
     layout = Layout(Path(checkpoint).expanduser().absolute())
     lock = Lock(layout.lock)
     try:
-        running = _FrameEngine(layout, spark, frames).open(logical, ())
-        made = running.router
-        running.router = DeliveringRouter(
-            made.stream, made.results, made.outputs, made.originals, made.sources, made.heartbeat, sink=sink
-        )
+        running = _FrameEngine(layout, spark, frames).open(stream, ())
+        running.router = DeliveringRouter(**vars(running.router), sink=sink)
         return FluentQuery(running, tuple(frames), lock)
     except BaseException:
         lock.release()

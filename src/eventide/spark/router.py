@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from eventide.errors import EngineError
-from eventide.eventtime.heartbeat import Heartbeat
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.sinks.contract import Sink
@@ -37,9 +35,9 @@ class Router:
     outputs: pa.Schema
     originals: pa.Schema
     sources: tuple[str, ...]
-    heartbeat: Heartbeat
     sinks: list[Sink] = field(default_factory=list)
     late_sinks: list[Sink] = field(default_factory=list)
+    heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
     failure: BaseException | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -95,7 +93,7 @@ class Router:
                     kept = sources.setdefault(self.sources[int(branch)], {})
                     kept[mark] = max(value, kept.get(mark, value))
             for branch in one["tops"]:
-                self.heartbeat.heard(self.sources[int(branch)], time.time_ns() // 1000)
+                self.heard.add(self.sources[int(branch)])
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
         return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources)

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from eventide import errors
 from eventide.errors import EventideError, StreamFailedError
+from eventide.eventtime.heartbeat import Heartbeat
 from eventide.spark.clock import from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.processor import NEXT_CLOSE
@@ -25,12 +26,15 @@ from eventide.storage.spool import Spool
 class RunningStream:
     """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks."""
 
-    def __init__(self, name: str, folder: Path, compiled: Compiled, router: Router, inbox: Inbox, spools: dict[str, Spool]) -> None:
+    def __init__(
+        self, name: str, folder: Path, compiled: Compiled, router: Router, inbox: Inbox, spools: dict[str, Spool], heartbeat: Heartbeat
+    ) -> None:
         self.name = name
         self.compiled = compiled
         self.router = router
         self.inbox = inbox
         self._spools = spools
+        self._heartbeat = heartbeat
         self._folder = folder
         self._query: StreamingQuery | None = None
         self._watermark: int | None = read_json(self._watermark_path)
@@ -67,10 +71,13 @@ class RunningStream:
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
+        now = time.time_ns() // 1000
+        while self.router.heard:
+            self._heartbeat.heard(self.router.heard.pop(), now)
         account = self.router.results.latest()
         marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
-        decisions = self.router.heartbeat.decide(time.time_ns() // 1000, marks, is_open)
+        decisions = self._heartbeat.decide(now, marks, is_open)
         self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return bool(decisions)
 

@@ -7,6 +7,7 @@ standard error, and so do the Python workers that it starts.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -141,6 +142,8 @@ def _start(master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}",
         **conf,
     }
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they repeat on the terminal what the exception says
     builder = SparkSession.builder.appName("eventide").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -5,7 +5,7 @@ An error in the whole text is shown in the piece that holds it, under the name b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -76,6 +76,19 @@ class Assembled:
 def string(value: str) -> str:
     """A SQL string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def backticked(name: str) -> str:
+    """A name as SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def with_clause(options: Mapping[str, Literal]) -> list[Part]:
+    """` WITH ('key' = 'value', ...)`, or nothing if there are no options."""
+    parts: list[Part] = []
+    for name, value in options.items():
+        parts += [", " if parts else " WITH (", f"'{name}' = ", value]
+    return [*parts, ")"] if parts else []
 
 
 def checked(fragment: Fragment, what: str = "an expression") -> Fragment:

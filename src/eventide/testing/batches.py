@@ -245,5 +245,3 @@ def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[dict[
 def window_id(plan_id: str, start: Any, end: Any) -> str:
     nanos = [micros_of(moment) * 1000 for moment in (start, end)]
     return hashlib.sha256(f"{plan_id}:{nanos[0]}:{nanos[1]}".encode()).hexdigest()[:32]
-
-

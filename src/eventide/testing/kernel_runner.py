@@ -121,10 +121,10 @@ def kernel_spec(physical: Physical) -> IntakeSpec:
         tuple((original.name, original.sql) for original in physical.originals),
         physical.emit.mode.value != "final",
     )
-    spans = {branch.source.dedup.within if branch.source.dedup else None for branch in physical.branches}
+    spans = {branch.source.dedup.within for branch in physical.branches if branch.source.dedup}
     if len(spans) > 1:
-        raise unsupported("sources that deduplicate differently")
-    return IntakeSpec(inner, sides, physical.options.late_policy.value, physical.options.max_lateness, spans.pop())
+        raise unsupported("sources that deduplicate within different spans")
+    return IntakeSpec(inner, sides, physical.options.late_policy.value, physical.options.max_lateness, max(spans, default=None))
 
 
 def _common(physical: Physical, types: Types) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def fitted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         wide = pa.decimal256(76, values.type.scale)
         fits = pc.less(pc.abs(values).cast(wide), pa.scalar(decimal.Decimal(10) ** (wanted.precision - wanted.scale), wide))
         values = pc.if_else(fits, values, pa.scalar(None, values.type))
-    return values.cast(wanted)
+    return typed(values, wanted)
 
 
 def ordinal(kind: pa.DataType) -> bool:

@@ -1,0 +1,186 @@
+"""What the kernels cost by themselves: no Spark, one shard, one thread.
+
+    python benchmarks/kernels.py [name ...]
+
+For every case: milliseconds of computing per batch (the best of the last three), and the milliseconds that the state store
+would add at 0.2 ms a call and 10 ns a byte, which is what Spark's costs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.aggregates import AggregateSpec
+from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, TS, Clock, KernelSpec
+from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.panes import PanedSpec
+from eventide.kernels.session import SessionSpec
+from eventide.kernels.slide import SlideSpec
+from eventide.kernels.store import MemoryStore
+
+SECOND = 1_000_000
+BIGINT, DOUBLE = pa.int64(), pa.float64()
+BASIC: dict[str, Any] = {
+    "keys": (("user", "__k0"),),
+    "key_types": (pa.string(),),
+    "aggregates": (
+        AggregateSpec("__a0", "count", (), (), BIGINT),
+        AggregateSpec("__a1", "sum", ("__i0",), (DOUBLE,), DOUBLE),
+        AggregateSpec("__a2", "max", ("__i0",), (DOUBLE,), DOUBLE),
+    ),
+}
+Batch = tuple[pa.Table, int | None]
+
+
+class CostedStore(MemoryStore):
+    """Adds up what its calls would cost in Spark's state store."""
+
+    seconds = 0.0
+
+    def _pay(self, calls: int, size: int) -> None:
+        self.seconds += calls * 0.2e-3 + size * 10e-9
+
+    def append(self, space: str, bucket: int, blob: bytes) -> int:
+        self._pay(1, len(blob))
+        return super().append(space, bucket, blob)
+
+    def read(self, space: str, bucket: int) -> list[bytes]:
+        blobs = super().read(space, bucket)
+        self._pay(max(1, len(blobs)), sum(map(len, blobs)))
+        return blobs
+
+    def replace(self, space: str, bucket: int, blob: bytes) -> None:
+        self._pay(1, len(blob))
+        super().replace(space, bucket, blob)
+
+    def delete(self, space: str, bucket: int) -> None:
+        self._pay(1, 0)
+        super().delete(space, bucket)
+
+
+def rows(count: int, users: int, start: float, end: float, seed: int = 0, ids: bool = False) -> pa.Table:
+    """Rows of random users at random moments between two seconds."""
+    chance = np.random.default_rng([seed, count, users])
+    names = pa.array(np.arange(users)).cast(pa.string()).take(pa.array(chance.integers(0, users, count)))
+    columns = {
+        TS: pa.array(chance.integers(int(start * SECOND), int(end * SECOND), count)),
+        PROBLEM: pa.nulls(count, pa.string()),
+        DETAIL: pa.nulls(count, pa.string()),
+        "__k0": names,
+        "__i0": pa.array(chance.random(count)),
+    }
+    if ids:
+        columns[DEDUP] = pa.array(chance.integers(0, 1 << 60, count)).cast(pa.string())
+    return pa.table(columns)
+
+
+@dataclass(frozen=True)
+class Figures:
+    computing: float  # milliseconds
+    store: float
+    emitted: int
+    state: int  # bytes
+
+
+def measure(spec: KernelSpec, batches: Iterator[Batch]) -> Figures:
+    """The cheapest of the last three batches, closing included."""
+    kernel, store, found = spec.build(), CostedStore(), []
+    for table, watermark in batches:
+        store.seconds = 0.0
+        began = time.perf_counter()
+        clock = Clock(watermark, 0)
+        output = kernel.on_rows(table, clock, store).merge(kernel.on_time(clock, store))
+        took = time.perf_counter() - began
+        emitted = sum(main.num_rows for main in output.main)
+        found.append(Figures(took * 1e3, store.seconds * 1e3, emitted, output.gauges.get("state_bytes", 0)))
+    return min(found[-3:], key=lambda figures: figures.computing)
+
+
+def steady(count: int, users: int, seconds: int = 10, batches: int = 5, **more: Any) -> Iterator[Batch]:
+    """Batch after batch of `seconds` of event time, the watermark at the end of the batch before."""
+    for number in range(batches):
+        watermark = number * seconds * SECOND or None
+        yield rows(count, users, number * seconds, (number + 1) * seconds, number, **more), watermark
+
+
+def with_many_open(users: int, touched: int) -> Iterator[Batch]:
+    """A session of every user, then batches that touch a few of them."""
+    everyone = rows(users, users, 0, 60).set_column(3, "__k0", pa.array(np.arange(users)).cast(pa.string()))
+    yield everyone, None
+    for number in range(3):
+        yield rows(touched, users, 60 + number, 61 + number, number), 1
+
+
+def taking(spec: Any, **more: Any) -> IntakeSpec:
+    return IntakeSpec(spec, spec.sides, **more)
+
+
+def paned(size: int, slide: int, **more: Any) -> IntakeSpec:
+    return taking(PanedSpec(size * SECOND, slide * SECOND, **BASIC, **more))
+
+
+def tumbling() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
+    for users in (1_000, 100_000, 1_000_000):
+        yield f"tumbling 10 s, 500k rows, {users:,} users", paned(10, 10), steady(500_000, users)
+    for mode in ("on update", "changes"):
+        yield f"tumbling 10 s, 500k rows, 100,000 users, {mode}", paned(10, 10, emit=mode), steady(500_000, 100_000)
+    yield "tumbling 10 s, 3 rows", paned(10, 10), steady(3, 1_000, seconds=1, batches=12)
+
+
+def hopping() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
+    for size in (10, 100, 1_000):
+        yield f"hopping {size} s every 1 s, 500k rows, 1,000 users", paned(size, 1), steady(500_000, 1_000, batches=3 + size // 10)
+
+
+def backfill() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
+    yield "tumbling 1 s, 500k rows over 10,000 s", paned(1, 1), iter([(rows(500_000, 1_000, 0, 10_000), None)])
+
+
+def sessions() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
+    spec = taking(SessionSpec(600 * SECOND, **BASIC))
+    for users in (10_000, 100_000, 1_000_000):
+        for touched in (10, 1_000):
+            yield f"sessions, {users:,} open, {touched:,} rows", spec, with_many_open(users, touched)
+    yield "sessions, 100,000 open, 500k rows", spec, with_many_open(100_000, 500_000)
+
+
+def sliding() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
+    for lookback in (1, 10, 60):
+        spec = taking(SlideSpec(lookback * SECOND, **BASIC))
+        yield f"sliding {lookback} s, 100k rows, 1,000 users", spec, steady(100_000, 1_000)
+
+
+def deduplicating() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
+    spec = PanedSpec(10 * SECOND, 10 * SECOND, **BASIC)
+    for count in (1_000, 100_000):
+        name = f"tumbling 10 s with ids within 1 min, {count:,} rows"
+        yield name, taking(spec, dedup_within=60 * SECOND), steady(count, 1_000, batches=8, ids=True)
+
+
+CASES: dict[str, Callable[[], Iterator[tuple[str, KernelSpec, Iterator[Batch]]]]] = {
+    "tumbling": tumbling,
+    "hopping": hopping,
+    "backfill": backfill,
+    "sessions": sessions,
+    "sliding": sliding,
+    "deduplicating": deduplicating,
+}
+
+
+def main() -> None:
+    print(f"{'':60} {'computing':>10} {'+ store':>9} {'emitted':>9} {'state':>9}")
+    for name in sys.argv[1:] or CASES:
+        for title, spec, batches in CASES[name]():
+            found = measure(spec, batches)
+            print(f"{title:60} {found.computing:7.1f} ms {found.store:6.1f} ms {found.emitted:9,} {found.state / 1e6:6.1f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

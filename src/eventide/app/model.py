@@ -1,0 +1,51 @@
+"""An app file, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from eventide.app.side_output import SideOutputs
+from eventide.plan.logical import Sink
+from eventide.sql.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `eventide.connect` takes; None where the file says nothing."""
+
+    checkpoint: str | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    shards: int | None = None
+
+
+@dataclass(frozen=True)
+class TimeDefaults:
+    """`[app] eventtime.*`: for sources and transforms that do not say otherwise. Texts as SQL options take them."""
+
+    enabled: bool = True
+    column: str | None = None
+    type: str | None = None
+    lag: str | None = None
+    max_future_skew: str | None = None
+    idle_timeout: str | None = None
+
+
+@dataclass(frozen=True)
+class App:
+    """`texts` are the statements that say the same; `catalog` is what they make.
+
+    `side_outputs` are the routes by stream, `side_sinks` the sinks that only such routes write to.
+    """
+
+    settings: Settings
+    texts: tuple[str, ...]
+    catalog: Catalog
+    side_outputs: Mapping[str, SideOutputs] = field(default_factory=dict)
+    side_sinks: Mapping[str, Sink] = field(default_factory=dict)
+
+    @property
+    def sql(self) -> str:
+        """The whole app as SQL."""
+        return "".join(f"{text}\n;\n" for text in self.texts)

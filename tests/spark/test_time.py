@@ -1,0 +1,126 @@
+"""Time that passes by itself: idle sources, processing time, periodic emission. And the decisions about it, as data."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from eventide.database import Database
+from tests.conftest import DatabaseFactory
+
+TWO = """
+CREATE SOURCE a (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+CREATE SOURCE b (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('idle_timeout' = '4 seconds');
+CREATE STREAM o AS SELECT sum(v) AS t FROM (SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b) GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
+"""
+
+
+def totals(db: Database) -> list[int]:
+    return [row["t"] for row in db.read("o")]
+
+
+def test_an_idle_source_no_longer_holds_the_watermark_back(db: Database) -> None:
+    #  a  100 ........ 9000            watermark of a: 9000
+    #  b      500                      watermark of b: 500, until it has been silent for 4 seconds
+    db.execute(TWO)
+    db.write("a", [(1, 100), (2, 9000)])
+    db.write("b", [(4, 500)])
+    db.tick()
+    assert totals(db) == [] and db.watermark("o") == 500
+    time.sleep(4.1)
+    db.tick()
+    assert totals(db) == [5] and db.watermark("o") == 9000
+    db.write("b", [(8, 9500), (16, 700)])  # b is back: what is behind the watermark is late, the rest is not
+    db.tick()
+    assert db.accounting("o")["late"] == 1
+    db.write("a", [(32, 20000)])
+    db.tick()
+    assert db.watermark("o") == 9500 and totals(db) == [5]
+
+
+def test_an_idle_decision_survives_a_crash_before_its_effect(tmp_path: Path, db_factory: DatabaseFactory) -> None:
+    db = db_factory(checkpoint=tmp_path)
+    db.execute(TWO)
+    db.write("a", [(1, 100), (2, 9000)])
+    db.write("b", [(4, 500)])
+    db.tick()
+    running = db._open("o")
+    time.sleep(4.1)
+    running.stop()  # as a crash would: the decision is taken and logged, and no batch follows
+    assert running.beat()
+    db.close()
+    again = db_factory(checkpoint=tmp_path)
+    again.tick()
+    assert totals(again) == [5]
+
+
+def test_windows_of_processing_time_close_by_the_clock(db: Database) -> None:
+    db.execute("CREATE SOURCE s (v BIGINT); CREATE STREAM o AS SELECT sum(v) AS t FROM s GROUP BY tumblingwindow('ss', 1)")
+    db.write("s", [(1,), (2,)])
+    db.tick()
+    time.sleep(1.1)
+    db.tick()
+    assert sum(totals(db)) == 3
+
+
+def test_event_time_can_be_switched_off(db: Database) -> None:
+    db.execute("""
+        CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+        CREATE STREAM o WITH ('eventtime.enabled' = 'false') AS SELECT sum(v) AS t FROM s GROUP BY tumblingwindow('ss', 1)
+    """)
+    db.write("s", [(1, 100), (2, 9000)])
+    db.tick()
+    time.sleep(1.1)
+    db.tick()
+    assert sum(totals(db)) == 3 and db.accounting("o")["late"] == 0
+
+
+def test_emit_every_gives_what_changed_and_once_more_at_close(db: Database) -> None:
+    db.execute("""
+        CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+        CREATE STREAM o AS SELECT sum(v) AS t, emit_epoch FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT EVERY INTERVAL '1' SECOND
+    """)
+    db.write("s", [(1, 100)])
+    db.tick()
+    db.write("s", [(2, 200)])
+    time.sleep(1.1)
+    db.tick()
+    assert totals(db) == [3]
+    time.sleep(1.1)
+    db.tick()
+    assert totals(db) == [3], "nothing changed, nothing to emit"
+    db.write("s", [(4, 300)])
+    db.advance_watermark("s", 10_000)
+    db.tick()
+    assert totals(db)[-1] == 7
+
+
+def test_a_running_database_notices_that_time_passes(db: Database) -> None:
+    db.execute(TWO)
+    db.start()
+    db.write("a", [(1, 100), (2, 9000)])
+    db.write("b", [(4, 500)])
+    deadline = time.monotonic() + 60
+    while totals(db) != [5] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert totals(db) == [5]
+
+
+@pytest.mark.parametrize("type_", ["unixtimestamp_s", "unixtimestamp_ms", "unixtimestamp_us", "unixtimestamp_ns"])
+def test_numbers_and_numeric_text_are_the_same_time(db_factory: DatabaseFactory, type_: str) -> None:
+    per_second = {"unixtimestamp_s": 1, "unixtimestamp_ms": 10**3, "unixtimestamp_us": 10**6, "unixtimestamp_ns": 10**9}[type_]
+    db = db_factory()
+    db.execute(f"""
+        CREATE SOURCE n (ts BIGINT, EVENT TIME ts TYPE {type_});
+        CREATE SOURCE t (ts STRING, EVENT TIME ts TYPE {type_});
+        CREATE STREAM a AS SELECT window_start, count(*) AS c FROM n GROUP BY tumblingwindow('ss', 10);
+        CREATE STREAM b AS SELECT window_start, count(*) AS c FROM t GROUP BY tumblingwindow('ss', 10);
+    """)
+    moments = [-3, 4, 25, 1_700_000_000]
+    db.write("n", [(moment * per_second,) for moment in moments])
+    db.write("t", [(f" {moment * per_second} ",) for moment in moments])
+    db.tick()
+    assert db.read("a").fetchall() == db.read("b").fetchall()
+    assert [row["window_start"].timestamp() for row in db.read("a")] == [-10, 0, 20]
