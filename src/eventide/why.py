@@ -67,20 +67,21 @@ class _Case:
     @property
     def _open(self) -> int:
         """How many windows, sessions or rows wait."""
-        gauges = self.account.gauges if self.account else {}
-        for wanted in _OPEN:
-            values = [value for gauge, value in gauges.items() if gauge.split("#")[0] == wanted]
-            if values:
-                return sum(values)
-        return 0
+        return sum(self._waiting.values())
+
+    @property
+    def _waiting(self) -> dict[str, int]:
+        """The same by shard."""
+        gauges = [(*gauge.partition("#")[::2], value) for gauge, value in (self.account.gauges if self.account else {}).items()]
+        wanted = next((name for name in _OPEN if any(gauge == name for gauge, _, _ in gauges)), None)
+        return {shard: value for gauge, shard, value in gauges if gauge == wanted}
 
     @property
     def _next(self) -> int | None:
         """The watermark at which the first of them closes, if the figures have it; shards without any do not count."""
         gauges = self.account.gauges if self.account else {}
-        busy = {gauge.partition("#")[2] for gauge, value in gauges.items() if gauge.split("#")[0] in _OPEN and value}
-        due = [value for gauge, value in gauges.items() if gauge.split("#")[0] == NEXT_CLOSE and gauge.partition("#")[2] in busy]
-        return min(due, default=None)
+        due = [gauges.get(f"{NEXT_CLOSE}#{shard}") for shard, count in self._waiting.items() if count]
+        return min((value for value in due if value is not None), default=None)
 
     @property
     def _oldest(self) -> str:

@@ -37,22 +37,14 @@ def main_of(step: Step) -> list[Any]:
     return [frozen(row) for row in step.main]
 
 
-def sides_of(step: Step, plan: Plan) -> Counter[Any]:
-    """Payloads. With ORDER BY, a row that is late and a duplicate too is called one or the other."""
-    either = ("late", "duplicate") if plan.kind == "ordered" and plan.dedup else ()
-    return Counter(("either", p.event_time) if p.kind in either else (p.kind, p.reason, p.event_time) for p in step.side)
-
-
-def counts_of(step: Step, plan: Plan) -> Counter[str]:
-    counts = Counter(step.counts)
-    if plan.kind == "ordered" and plan.dedup:
-        counts["late"] += counts.pop("duplicate", 0)
-    return +counts
+def sides_of(step: Step) -> Counter[Any]:
+    return Counter((payload.kind, payload.reason, payload.event_time) for payload in step.side)
 
 
 def shards_for(plan: Plan, story: list[Event], wanted: int) -> int:
-    """A limit on groups and the memory of a flush count per shard, so these are compared on one."""
-    return 1 if plan.max_groups or any(event.verb == "flush" for event in story) else wanted
+    """The memory of a flush counts per shard, so it is compared on one; so is a limit on groups where rows are reassigned."""
+    moved = plan.max_groups and "reassign" in plan.sql
+    return 1 if moved or any(event.verb == "flush" for event in story) else wanted
 
 
 def assert_same(plan: Plan, story: list[Event], shards: int = 1) -> None:
@@ -62,8 +54,8 @@ def assert_same(plan: Plan, story: list[Event], shards: int = 1) -> None:
         wanted, computed = tell(model, event), tell(runner, event)
         assert Counter(main_of(computed)) == Counter(main_of(wanted))
         assert plan.kind != "ordered" or main_of(computed) == main_of(wanted)
-        assert sides_of(computed, plan) == sides_of(wanted, plan)
-        assert counts_of(computed, plan) == counts_of(wanted, plan)
+        assert sides_of(computed) == sides_of(wanted)
+        assert +computed.counts == +wanted.counts
         assert computed.watermark == wanted.watermark
 
 
@@ -78,7 +70,7 @@ def test_kernels_give_what_the_reference_model_gives(data: Any) -> None:
 @settings(max_examples=EXAMPLES // 5, deadline=None, suppress_health_check=QUIET)
 @given(st.data(), st.randoms(use_true_random=False))
 def test_while_no_window_closes_neither_the_order_of_arrival_nor_batch_borders_matter(data: Any, random: Any) -> None:
-    plan = data.draw(plans(("tumble", "hop", "session", "slide")).filter(at_close_only))
+    plan = data.draw(plans(("tumble", "hop", "session", "slide"), patient=True))
     arrivals = data.draw(st.lists(st.tuples(st.sampled_from(plan.sources), rows()), max_size=20))
     shuffled = random.sample(arrivals, len(arrivals))
     outcomes = []
@@ -90,19 +82,8 @@ def test_while_no_window_closes_neither_the_order_of_arrival_nor_batch_borders_m
             step.side += runner.batch(batch).side
         for name in plan.sources:
             step.main += runner.batch(advance={name: FAR}).main
-        outcomes.append((Counter(main_of(step)), sides_of(step, plan), +runner.totals))
+        outcomes.append((Counter(main_of(step)), sides_of(step), +runner.totals))
     assert outcomes[0] == outcomes[1]
-
-
-def at_close_only(plan: Plan) -> bool:
-    """Whether windows emit at their close alone, no row is too many, none a duplicate, and the watermark stays behind."""
-    early = any(mode in plan.sql for mode in ("ON UPDATE", "ON WATERMARK", "CHANGES", "FINAL", "EVERY"))
-    at_once = plan.kind == "slide" and plan.sql.count(",", plan.sql.index("slidingwindow")) == 1
-    return not early and not at_once and not plan.max_groups and plan.dedup is None and is_patient(plan)
-
-
-def is_patient(plan: Plan) -> bool:
-    return plan.sql.count("INTERVAL '1000' MILLISECOND") == len(plan.sources)
 
 
 # Where kernels and model are known to disagree; each mark goes with its cause -----------------------------------------
@@ -129,3 +110,31 @@ def test_a_row_that_is_reassigned_is_a_duplicate_by_its_own_time() -> None:
     plan = deduplicated("tumble", 13, "SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' MILLISECOND)", options)
     first = Event("batch", {"s": [(None, "a", 1, 37_000), ("b0", "b", 1, 23_500)]})
     assert_same(plan, [first, Event("batch", {"s": [("b0", "b", 1, 33_000)]}), Event("advance", source="s", at=FAR)])
+
+
+@pytest.mark.xfail(strict=True, reason="ORDER BY is strict, but its ids are remembered before late rows are put aside")
+def test_a_late_row_of_an_ordered_stream_does_not_make_a_duplicate_of_the_next() -> None:
+    plan = deduplicated("ordered", 10, "SELECT k, ts FROM s ORDER BY ts")
+    late = Event("batch", {"s": [("a0", "a", 1, 0), ("a0", "a", 1, 1000)]})
+    assert_same(plan, [Event("batch", {"s": [(None, "a", 1, 0)]}), late])
+
+
+SOURCE = "CREATE SOURCE s (id STRING, k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_us); CREATE STREAM o"
+
+
+@pytest.mark.xfail(strict=True, reason="a shard knows only the flushed windows in which it had rows itself")
+def test_a_flushed_window_is_closed_for_all_groups_alike() -> None:
+    plan = Plan(
+        f"{SOURCE} AS SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '10' MILLISECOND)", "tumble", ("s",), False, None
+    )
+    after = Event("batch", {"s": [(None, key, 1, 2000) for key in "bcd"]})
+    assert_same(plan, [Event("batch", {"s": [(None, "a", 1, 1000)]}), Event("flush"), after], shards=3)
+
+
+@pytest.mark.xfail(strict=True, reason="with max_groups a row's shard is that of its own window, not of the one it is reassigned to")
+def test_a_row_that_is_reassigned_meets_the_other_rows_of_its_new_window() -> None:
+    options = "WITH ('max_groups' = '5', 'late.policy' = 'reassign', 'late.max_lateness' = '20 milliseconds')"
+    query = "SELECT window_start, k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' MILLISECOND)"
+    plan = Plan(f"{SOURCE} {options} AS {query}", "tumble", ("s",), True, None)
+    again = Event("batch", {"s": [(None, "a", 1, ts * 1000) for ts in (7, 8, 9, 10)]})
+    assert_same(plan, [Event("batch", {"s": [(None, "a", 1, 10_000)]}), again, Event("advance", source="s", at=FAR)], shards=3)

@@ -126,7 +126,9 @@ def _source(source: Source) -> Iterator[str]:
     yield f"connector {source.connector}"
     yield from (f"{name} {source.options[name]}" for name in _IDENTITY_OPTIONS if name in source.options)
     yield from (f"column {column.name} {column.type}" for column in source.columns)
-    if source.event_time is not None:
-        yield f"event time {source.event_time.column} type {source.event_time.type}"
+    for time in source.messages or ((source.event_time,) if source.event_time is not None else ()):
+        yield f"event time {time.column} type {time.type}"
+    if source.watermark_sql is not None:
+        yield f"watermark {source.watermark_sql}"
     if source.dedup is not None:
         yield f"deduplicate by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}"

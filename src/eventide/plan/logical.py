@@ -19,7 +19,7 @@ class Column:
 
 @dataclass(frozen=True)
 class EventTime:
-    column: str
+    column: str  # a column, or message.field for a column that holds a message
     type: str  # a name in the event-time type registry
 
 
@@ -38,6 +38,8 @@ class Source:
     connector: str = "embedded"
     event_time: EventTime | None = None
     watermark_lag: int | None = None  # None: not declared, which means 0
+    watermark_sql: str | None = None  # an expression that carries the watermark, in place of event time - lag
+    messages: tuple[EventTime, ...] = ()  # one per message, where rows hold several; `event_time` is then the first
     dedup: Dedup | None = None
     idle_timeout: int | None = None
     max_future_skew: int = 300_000_000

@@ -15,10 +15,11 @@ from eventide.plan.logical import Emit, Filter, Named, Project, Source, Stream, 
 
 @dataclass(frozen=True)
 class EventTimeWatermark:
-    """W = max(event time) - lag, per source; `time` is what gives the event time, for EXPLAIN."""
+    """W = max(event time) - lag, per source, or max(`carried`) where rows carry it; `time` is for EXPLAIN."""
 
     lag: int
     time: str
+    carried: str | None = None
 
 
 @dataclass(frozen=True)

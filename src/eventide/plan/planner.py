@@ -71,7 +71,8 @@ def _branch(stream: Stream, scan: Scan, steps: tuple[Filter | Project, ...]) -> 
     if time is None:
         return Branch(source, steps, ProcessTimeWatermark())
     lag = scan.watermark_lag if scan.watermark_lag is not None else source.watermark_lag
-    return Branch(source, steps, EventTimeWatermark(lag or 0, time))
+    carried = source.watermark_sql if scan.watermark_lag is None and stream.query.time is None else None
+    return Branch(source, steps, EventTimeWatermark(lag or 0, time, carried))
 
 
 def _event_time(stream: Stream, source: Source) -> str | None:
@@ -82,4 +83,4 @@ def _event_time(stream: Stream, source: Source) -> str | None:
         return stream.query.time
     if source.event_time is None:
         return None
-    return f"{source.event_time.column} as {source.event_time.type}"
+    return ", else ".join(f"{time.column} as {time.type}" for time in source.messages or (source.event_time,))

@@ -19,7 +19,7 @@ from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
 from eventide.spark.pack import ACCOUNT, KIND, PACKED_SCHEMA, SHARD, SIDE, TAG, TAGGED_SCHEMA, Packer, Unpacker
 from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, ShardProcessor
-from eventide.spark.resolve import CARRIED, UNDECODABLE, override, resolve_scan
+from eventide.spark.resolve import CARRIED, MARK, UNDECODABLE, override, resolve_scan
 from eventide.spark.sharding import shard_numbers
 from eventide.spark.sources.common import SourceContext, user_schema
 from eventide.spark.sources.embedded import inbox_frame
@@ -117,8 +117,11 @@ def _packed(
         rows = rows.drop(SEQ)
     if not analyzed.deduplicates:
         rows = rows.drop(DEDUP)
+    is_carried = isinstance(branch.watermark, EventTimeWatermark) and branch.watermark.carried is not None
+    if not is_carried:
+        rows = rows.drop(MARK)
     lag = branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
-    packed = rows.mapInArrow(Packer(number, numbers, lag), PACKED_SCHEMA)
+    packed = rows.mapInArrow(Packer(number, numbers, lag, MARK if is_carried else None), PACKED_SCHEMA)
     return packed.withWatermark("max_ts", "0 seconds").drop("max_ts")
 
 

@@ -59,6 +59,7 @@ class Packer:
     branch: int
     numbers: tuple[int, ...]
     lag: int
+    mark: str | None = None  # the column that carries the watermark, in place of the event time and the lag
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
@@ -76,23 +77,27 @@ class Packer:
         is_row = pc.equal(table[KIND], "rows")
         rows = numbered(table if pc.all(is_row).as_py() else table.filter(is_row))
         packed: list[PackedRow] = self._controls(table.filter(pc.invert(is_row))) if rows.num_rows < table.num_rows else []
-        top = self._top(rows)
+        top, claim = self._times(rows)
         for shard, part in self._split(rows):
-            packed.append(self._row(self.numbers[shard], None if top is None else top - self.lag, top, None, to_blob(part)))
+            packed.append(self._row(self.numbers[shard], claim, top, None, to_blob(part)))
         columns = [[row[i] for row in packed] for i in range(len(_PACKED_ARROW))]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _PACKED_ARROW, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_PACKED_ARROW)
 
-    def _top(self, rows: pa.Table) -> int | None:
-        top: int | None = pc.max(rows[TS].filter(pc.is_null(rows[PROBLEM]))).as_py()
-        return top
+    def _times(self, rows: pa.Table) -> tuple[int | None, int | None]:
+        """The latest event time, and the watermark that the rows allow."""
+        good = pc.is_null(rows[PROBLEM])
+        top: int | None = pc.max(rows[TS].filter(good)).as_py()
+        if self.mark is None:
+            return top, None if top is None else top - self.lag
+        return top, pc.max(rows[self.mark].filter(good)).as_py()
 
     def _row(self, number: int, claim: int | None, top: int | None, control: str | None, blob: bytes | None) -> PackedRow:
         return (number, None if claim is None else claim + SHIFT_US, self.branch, claim, top, control, blob)
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         shards = rows[SHARD]
-        rows = rows.drop_columns([SHARD, KIND, AT])
+        rows = rows.drop_columns([SHARD, KIND, AT] + ([] if self.mark is None else [self.mark]))
         for shard in range(len(self.numbers)):
             part = rows if len(self.numbers) == 1 else rows.filter(pc.equal(shards, shard))
             if part.num_rows:

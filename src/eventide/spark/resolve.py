@@ -10,40 +10,38 @@ from __future__ import annotations
 
 from functools import reduce
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType, TimestampType
 
+from eventide.errors import OptionError, SqlError
 from eventide.eventtime.registry import event_time_types
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS
 from eventide.plan.logical import Source
+from eventide.spark.analysis import first_sentence
 from eventide.spark.eventtime import micros, timestamp_micros
 from eventide.spark.pack import AT, KIND
 from eventide.spark.processor import VIA
 from eventide.spark.sources.common import CORRUPT, RECEIVED
 
 UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
-CARRIED = (KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL, DEDUP)
+MARK = "__mark"  # the watermark that a row carries, in microseconds
+CARRIED = (KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL, DEDUP, MARK)
+METADATA_COLUMNS = ("@timestamp", "received_at")  # where a row says itself when it was received
 
 
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
     """`frame` with the user's columns and CARRIED; `event_time` False gives processing time whatever is declared."""
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
-    value: Column | None = None
-    declared: Column = F.lit(None).cast("bigint")
-    if event_time and source.event_time is not None:
-        name = source.event_time.column
-        field = next(f for f in schema.fields if f.name.lower() == name.lower())
-        value = F.col(f"`{field.name}`")
-        parser = event_time_types.resolve(source.event_time.type)
-        declared = micros(value, field.dataType, parser, f"source {source.name}: EVENT TIME {name}")
-    own = F.col(RECEIVED) if event_time else F.lit(None).cast("bigint")
+    value, declared = _declared(frame, source) if event_time else (F.lit(None).cast("string"), F.lit(None).cast("bigint"))
+    own = F.coalesce(*_metadata(source, schema), F.col(RECEIVED)) if event_time else F.lit(None).cast("bigint")
     time = F.coalesce(declared, own, now)
     via = F.when(declared.isNotNull(), 0).when(own.isNotNull(), 1).otherwise(2)
-    unparseable = F.lit(False) if value is None else value.isNotNull() & declared.isNull()
-    future = F.lit(False) if value is None else declared > now + F.lit(source.max_future_skew)
+    unparseable = value.isNotNull() & declared.isNull()
+    future = F.coalesce(declared > now + F.lit(source.max_future_skew), F.lit(False))
     problem = F.when(is_corrupt, UNDECODABLE).when(unparseable, UNPARSEABLE).when(future, FUTURE)
-    detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, F.lit(None) if value is None else value.cast("string"))
+    detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
     users = [F.col(f"`{f.name}`") for f in schema.fields]
     return frame.select(
         *users,
@@ -55,7 +53,51 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         F.when(F.col(KIND) == "rows", problem).alias(PROBLEM),
         detail.alias(DETAIL),
         _identity(source).alias(DEDUP),
+        (_carried_mark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(MARK),
     )
+
+
+def _declared(frame: DataFrame, source: Source) -> tuple[Column, Column]:
+    """The text of the declared event time, and its microseconds. Of several messages the first that is there counts."""
+    if source.event_time is None:
+        return F.lit(None).cast("string"), F.lit(None).cast("bigint")
+    text, time = F.lit(None).cast("string"), F.lit(None).cast("bigint")
+    for declaration in reversed(source.messages or (source.event_time,)):
+        value = F.col(".".join(f"`{part}`" for part in declaration.column.split(".")) if source.messages else f"`{declaration.column}`")
+        what = f"source {source.name}: EVENT TIME {declaration.column}"
+        try:
+            kind = frame.select(value.alias("t")).schema["t"].dataType
+        except AnalysisException as error:
+            raise OptionError(f"{what}: {first_sentence(error)}") from None
+        parsed = micros(value, kind, event_time_types.resolve(declaration.type), what)
+        is_there = F.col(f"`{declaration.column.split('.')[0]}`").isNotNull() if source.messages else F.lit(True)
+        text, time = F.when(is_there, value.cast("string")).otherwise(text), F.when(is_there, parsed).otherwise(time)
+    return text, time
+
+
+def _metadata(source: Source, schema: StructType) -> list[Column]:
+    """Times of receipt that the row itself holds, unless one of them is the event time."""
+    declared = {time.column.lower() for time in source.messages or ((source.event_time,) if source.event_time else ())}
+    found = []
+    for name in METADATA_COLUMNS:
+        for field in schema.fields:
+            if field.name.lower() == name and name not in declared and isinstance(field.dataType, TimestampType | StringType):
+                found.append(F.unix_micros(F.col(f"`{field.name}`").try_cast("timestamp")))
+    return found
+
+
+def _carried_mark(frame: DataFrame, source: Source) -> Column:
+    """The watermark that WATERMARK FOR takes from the row, read as the event time is."""
+    if source.watermark_sql is None or source.event_time is None:
+        return F.lit(None).cast("bigint")
+    expression, what = F.expr(source.watermark_sql), f"source {source.name}: WATERMARK FOR"
+    try:
+        kind = frame.select(expression.alias("t")).schema["t"].dataType
+    except AnalysisException as error:
+        raise SqlError(f"{source.watermark_sql}: {first_sentence(error)}") from None
+    if isinstance(kind, TimestampType):
+        return timestamp_micros(expression, kind, what)
+    return micros(expression, kind, event_time_types.resolve(source.event_time.type), what)
 
 
 def _identity(source: Source) -> Column:
@@ -84,4 +126,5 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         F.when(given & (time > now + F.lit(skew)), FUTURE).when(~given, F.col(PROBLEM)).alias(PROBLEM),
         F.when(given, expression.cast("string")).otherwise(F.col(DETAIL)).alias(DETAIL),
         DEDUP,
+        MARK,
     )

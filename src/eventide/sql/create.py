@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.registry import EpochUnit, EventTimeType, Iso8601, SparkTimestamp, event_time_types
-from eventide.plan.logical import Column, Dedup, EventTime, Sink, Source
+from eventide.plan.logical import Column, Dedup, EventTime, Scan, Sink, Source
 from eventide.sql.cursor import Cursor
 from eventide.sql.options import (
     SINK_CONNECTORS,
@@ -22,7 +22,8 @@ from eventide.sql.options import (
     own_options,
     read_options,
 )
-from eventide.sql.tokens import error_at
+from eventide.sql.scope import Scope, ScopeColumn, TimeOf, columns_of, rewrite
+from eventide.sql.tokens import Span, error_at
 from eventide.sql.types import TIME_TYPES, read_type
 
 _OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -34,7 +35,8 @@ class _Declared:
 
     columns: list[Column] = field(default_factory=list)
     event_time: tuple[Token, Token | None] | None = None  # column, type
-    watermark: tuple[Token, int] | None = None  # column, lag
+    messages: list[tuple[Token, Token, Token]] = field(default_factory=list)  # column of the message, field, type
+    watermark: tuple[Token, int | Span] | None = None  # column, lag or an expression
     dedup: tuple[list[Token], int] | None = None
 
 
@@ -70,6 +72,8 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> Source:
         source,
         event_time=build.event_time(connector),
         watermark_lag=build.lag(connector),
+        watermark_sql=build.watermark_sql(),
+        messages=build.messages(),
         dedup=build.dedup(),
         idle_timeout=options.duration("idle_timeout"),
         max_future_skew=source.max_future_skew if skew is None else skew,
@@ -96,9 +100,7 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
     if first is None or cursor.at(TokenType.R_PAREN):
         raise cursor.expected("a column")
     if cursor.accept("EVENT", "TIME"):
-        _once(cursor, declared.event_time, first, "EVENT TIME")
-        _, column = cursor.name("the event-time column")
-        declared.event_time = (column, cursor.name("the name of an event-time type")[1] if cursor.accept("TYPE") else None)
+        _event_time(cursor, declared, first)
     elif cursor.accept("WATERMARK", "FOR"):
         _once(cursor, declared.watermark, first, "WATERMARK FOR")
         declared.watermark = _watermark(cursor)
@@ -116,19 +118,38 @@ def _once(cursor: Cursor, present: object, token: Token, clause: str) -> None:
         raise error_at(cursor.sql, token, f"{clause} is given twice", "keep one of them")
 
 
-def _watermark(cursor: Cursor) -> tuple[Token, int]:
-    """`ts AS ts - INTERVAL '5' SECOND`, or `ts AS ts` for no lag."""
-    help = "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+def _event_time(cursor: Cursor, declared: _Declared, first: Token) -> None:
+    """`ts TYPE iso8601`, or `message.ts TYPE iso8601` once for every message that a row may hold."""
+    _, column = cursor.name("the event-time column")
+    field_token = cursor.name("the field of the message")[1] if cursor.accept_symbol(TokenType.DOT) else None
+    type_token = cursor.name("the name of an event-time type")[1] if cursor.accept("TYPE") else None
+    if field_token is None:
+        _once(cursor, declared.event_time or declared.messages or None, first, "EVENT TIME")
+        declared.event_time = (column, type_token)
+        return
+    _once(cursor, declared.event_time, first, "EVENT TIME")
+    if type_token is None:
+        raise cursor.expected("TYPE", f"add TYPE and one of: {', '.join(event_time_types.list())}")
+    declared.messages.append((column, field_token, type_token))
+
+
+def _watermark(cursor: Cursor) -> tuple[Token, int | Span]:
+    """`ts AS ts - INTERVAL '5' SECOND`, `ts AS ts` for no lag, or an expression that carries the watermark."""
     name, column = cursor.name("the column of the watermark")
-    cursor.expect("AS", help=help)
-    again, token = cursor.name("the same column")
-    if again.lower() != name.lower():
-        raise error_at(cursor.sql, token, f"the watermark of {name} is computed from {name}, not from {again}", help)
-    if cursor.accept_symbol(TokenType.DASH):
-        return column, cursor.duration("an interval")
-    if cursor.at(TokenType.COMMA) or cursor.at(TokenType.R_PAREN):
+    cursor.expect("AS", help="write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND")
+    first = cursor.position
+    span = cursor.until(lambda at: at.at(TokenType.COMMA), "an expression such as ts - INTERVAL '5' SECOND")
+    if span.tokens[0].text.lower() != name.lower():
+        return column, span
+    if len(span.tokens) == 1:
         return column, 0
-    raise cursor.expected("'-' and an interval", help)
+    if span.tokens[1].token_type != TokenType.DASH:
+        return column, span
+    cursor.position = first + 2
+    lag = cursor.duration("an interval")
+    if not (cursor.at(TokenType.COMMA) or cursor.at(TokenType.R_PAREN)):
+        raise cursor.expected("',' or ')'", "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND")
+    return column, lag
 
 
 def _dedup(cursor: Cursor) -> tuple[list[Token], int]:
@@ -183,6 +204,8 @@ class _SourceBuilder:
         if self.options.text("eventtime.type") and not self.options.text("eventtime.column"):
             raise self.options.error("eventtime.type", "'eventtime.type' is given without 'eventtime.column'", "name the column, too")
         places = [place for place in (self._from_clause(), self._from_options()) if place is not None]
+        if self.declared.messages:
+            return self.messages()[0]
         if self.declared.watermark is not None:
             places = self._with_watermark(places, self.declared.watermark[0])
         if not places:
@@ -202,9 +225,35 @@ class _SourceBuilder:
                 raise self.options.error("watermark.lag", "a watermark needs an event time", help)
             return option
         clause = self.declared.watermark[1]
+        if isinstance(clause, Span):
+            if option is not None:
+                raise self.options.error("watermark.lag", "WATERMARK FOR carries the watermark, so there is no lag", "keep one of them")
+            return None
         if option is not None and option != clause:
             raise self.options.error("watermark.lag", "the option and WATERMARK FOR give different lags", "keep one of them")
         return clause
+
+    def watermark_sql(self) -> str | None:
+        """The expression of WATERMARK FOR, where it is more than the event time and a lag."""
+        if self.declared.watermark is None or not isinstance(self.declared.watermark[1], Span):
+            return None
+        scope = Scope(Scan(Source("", self.columns)), tuple(ScopeColumn(c.name, c.type) for c in self.columns), TimeOf.NONE)
+        return rewrite(self.declared.watermark[1], columns_of(scope))
+
+    def messages(self) -> tuple[EventTime, ...]:
+        """The declarations of rows that hold several messages, in the order in which they count."""
+        found = []
+        for column, field_token, type_token in self.declared.messages:
+            struct = self._resolve(column)
+            if not struct.type.startswith("struct<"):
+                help = f"write EVENT TIME {struct.name} TYPE ..."
+                raise self._error(column, f"{struct.name} is a {struct.type}, which has no fields", help)
+            try:
+                name = event_time_types.canonical(type_token.text)
+            except OptionError as error:
+                raise self.cursor.option_error(error, type_token) from None
+            found.append(EventTime(f"{struct.name}.{field_token.text}", name))
+        return tuple(found)
 
     def dedup(self) -> Dedup | None:
         if self.declared.dedup is None:

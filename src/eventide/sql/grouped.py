@@ -210,7 +210,8 @@ def _time_of(call: WindowCall, scope: Scope) -> str | None:
         raise unknown_column(scope, reference)
     column, count = found
     if count < len(reference.parts):
-        return rewrite(call.time, columns_of(scope))
+        is_message_time = column.time_field is not None and reference.parts[count:] == (column.time_field,)
+        return None if is_message_time else rewrite(call.time, columns_of(scope))
     if column.is_event_time:
         return quoted(column.name) if scope.time_of is TimeOf.COLUMN else None
     if column.type not in TIME_TYPES and column.type != "":

@@ -182,7 +182,8 @@ def _scan(node: TableRef, catalog: Readable) -> Scope:
             raise node.span.error(f"{node.name} is a stream, and a stream reads sources", "read the stream's own sources here")
         raise node.span.error(f"there is no source {node.name}", suggest(node.name, catalog.sources))
     event_time = source.event_time.column if source.event_time is not None else None
-    columns = tuple(ScopeColumn(column.name, column.type, column.name == event_time) for column in source.columns)
+    fields = dict(message.column.split(".", 1) for message in source.messages)
+    columns = tuple(ScopeColumn(c.name, c.type, c.name == event_time, fields.get(c.name)) for c in source.columns)
     return Scope(Scan(source, alias=node.alias), columns, TimeOf.SOURCE if event_time else TimeOf.NONE, source.name)
 
 

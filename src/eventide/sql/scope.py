@@ -32,6 +32,7 @@ class ScopeColumn:
     name: str
     type: str  # Spark DDL, or "" if only Spark knows
     is_event_time: bool = False
+    time_field: str | None = None  # of a message: the field that is its event time
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def typed(node: exp.Expr, types: Types) -> pa.DataType:
             return types[node.name.lower()]
         case exp.Literal():
             return pa.string() if node.args["is_string"] else pa.int32() if node.name.isdigit() else pa.float64()
-        case exp.Cast() if node.args["to"].this.name in _CASTS:
+        case exp.Cast() | exp.TryCast() if node.args["to"].this.name in _CASTS:
             return _CASTS[node.args["to"].this.name]
         case exp.Upper() | exp.Lower():
             return pa.string()

@@ -14,32 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventide.errors import EngineError
-from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.watermark import WatermarkGenerator, WatermarkPropagator
-from eventide.plan.logical import Filter, Source, Stream
+from eventide.plan.logical import Stream
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
 from eventide.plan.planner import plan
+from eventide.testing.arrivals import Arrival, arrivals_of, is_carried
 from eventide.testing.expressions import evaluate, holds
-from eventide.testing.values import UndecodableError, decoded, event_time, micros_of
+from eventide.testing.values import micros_of
 
 MILLISECOND = 1000  # microseconds; Spark's watermark has no finer step
-UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
-KINDS = ("late", "duplicate", "error", "evicted")
 _OPERATOR, _SINK = "operator", "sink"
 
 Rows = Mapping[str, Sequence[Sequence[Any]]]  # by source, values in column order
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """A row as it reaches the operator: its time or what is wrong with it, and its packed columns."""
-
-    time: int | None
-    problem: str | None
-    packed: Mapping[str, Any]
-    original: Mapping[str, Any]  # by the user's names
-    identity: Any = None  # the source and what its DEDUPLICATE BY names; None for a row that cannot be a duplicate
-    within: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,10 +83,10 @@ class BatchRunner(ABC):
         arrivals: list[Arrival] = []
         for name, branch in self._branches.items():
             generator = self._generators[name]
-            for arrival in self._arrivals(branch, (rows or {}).get(branch.source.name, ()), now, now if received is None else received):
+            given = (rows or {}).get(branch.source.name, ())
+            for arrival in arrivals_of(self.physical, branch, given, now, now if received is None else received):
                 arrivals.append(arrival)
-                if arrival.problem is None and arrival.time is not None:
-                    generator.observe(arrival.time)
+                _observe(generator, branch, arrival)
             if advance and branch.source.name in advance:
                 generator.advance_to(advance[branch.source.name])
         step.counts["rows_in"] = len(arrivals)
@@ -160,73 +146,19 @@ class BatchRunner(ABC):
         step.main = list(finish(self.physical, step.main))
         return step
 
-    # From rows to arrivals: the resolution chain, WHERE, SELECT in FROM, and the packed columns ----------------------
-
-    def _arrivals(self, branch: Branch, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
-        names = [column.name for column in self.physical.stream.query.columns]
-        for values in rows:
-            row, time, problem = _scanned(branch, values, now, received)
-            identity = _identity(branch.source, row)
-            kept = _stepped(branch, row, problem)
-            if kept is None:
-                continue
-            original = dict(zip(names, kept.values(), strict=True))
-            row = {name.lower(): value for name, value in original.items()}
-            time, problem = _overridden(self.physical.time, row, time, problem, branch.source, now)
-            packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in self.physical.packed}
-            within = branch.source.dedup.within if branch.source.dedup is not None else 0
-            yield Arrival(time, problem, packed, original, identity, within)
-
 
 def _lag(branch: Branch) -> int:
     return branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
 
 
-def _scanned(branch: Branch, values: Sequence[Any], now: int, received: int) -> tuple[dict[str, Any], int | None, str | None]:
-    """A source's row by lower-case name, its event time, and what is wrong with it."""
-    source = branch.source
-    try:
-        converted = [decoded(value, column.type) for value, column in zip(values, source.columns, strict=True)]
-    except UndecodableError:
-        return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE
-    row = {column.name.lower(): value for column, value in zip(source.columns, converted, strict=True)}
-    if not isinstance(branch.watermark, EventTimeWatermark):
-        return row, now, None
-    if source.event_time is None or (value := row[source.event_time.column.lower()]) is None:
-        return row, received, None
-    time = event_time(value, event_time_types.resolve(source.event_time.type))
-    if time is None:
-        return row, None, UNPARSEABLE
-    return row, time, FUTURE if time > now + source.max_future_skew else None
-
-
-def _identity(source: Source, row: Mapping[str, Any]) -> Any:
-    """NULL is no id: the row is never a duplicate."""
-    values = () if source.dedup is None else tuple(row[name.lower()] for name in source.dedup.columns)
-    return None if not values or all(value is None for value in values) else (source.name, *values)
-
-
-def _stepped(branch: Branch, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
-    """The row behind the filters and projections of its branch; None if a filter holds it back. A row that did not
-    decode has no values to judge it by, and passes."""
-    for step in branch.steps:
-        if isinstance(step, Filter):
-            if problem != UNDECODABLE and not holds(step.condition, row):
-                return None
-        else:
-            row = {c.name.lower(): None if problem == UNDECODABLE else evaluate(c.sql, row) for c in step.columns}
-    return row
-
-
-def _overridden(
-    sql: str | None, row: Mapping[str, Any], time: int | None, problem: str | None, source: Source, now: int
-) -> tuple[int | None, str | None]:
-    """The time that the query itself names, where it is not NULL, in place of what the scan found."""
-    value = None if sql is None or problem == UNDECODABLE else evaluate(sql, row)
-    if value is None:
-        return time, problem
-    given = micros_of(value)
-    return given, FUTURE if given > now + source.max_future_skew else None
+def _observe(generator: WatermarkGenerator, branch: Branch, arrival: Arrival) -> None:
+    """A row with a problem never moves the watermark; one that carries a watermark moves it by that alone."""
+    if arrival.problem is not None or arrival.time is None:
+        return
+    if not is_carried(branch):
+        generator.observe(arrival.time)
+    elif arrival.mark is not None:
+        generator.advance_to(arrival.mark)
 
 
 # From what the operator gives to the user's columns ------------------------------------------------------------------

@@ -189,6 +189,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Row], Any]] = {
     exp.In: _in,
     exp.Round: _round,
     exp.Cast: _cast,
+    exp.TryCast: _cast,
 }
 # NULL as soon as one operand is NULL.
 _STRICT: dict[type[exp.Expr], Callable[..., Any]] = {
@@ -211,8 +212,8 @@ _STRICT: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.IntDiv: _numeric(_truncated),
 }
 _CASTS: dict[str, Callable[[Any], Any]] = {
-    "INT": int,
-    "BIGINT": int,
+    "INT": lambda value: int(decimal.Decimal(value)),
+    "BIGINT": lambda value: int(decimal.Decimal(value)),
     "DOUBLE": float,
     "TEXT": lambda value: str(value).lower() if isinstance(value, bool) else str(value),
 }

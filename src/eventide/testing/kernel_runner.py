@@ -22,8 +22,9 @@ from eventide.kernels.store import MemoryStore
 from eventide.plan.logical import Hop, Session, Slide, Stream, Tumble
 from eventide.plan.physical import Physical
 from eventide.testing.aggregates import frozen
+from eventide.testing.arrivals import Arrival
 from eventide.testing.arrow_types import Types, packed_types, result_type
-from eventide.testing.batches import MILLISECOND, Arrival, BatchRunner, Payload, Step
+from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
 from eventide.testing.expressions import unsupported
 from eventide.testing.values import micros_of
 
@@ -69,8 +70,14 @@ class KernelRunner(BatchRunner):
             self._keep(shard, self._kernel.on_flush(Clock(watermark, now), store), step)
 
     def _shard(self, arrival: Arrival) -> int:
-        key = frozen([arrival.packed[key.sql] for key in self.physical.keys])
-        return zlib.crc32(repr(key).encode()) % len(self.stores) if key else 0
+        """All rows that must meet go to one shard, by the rules of the engine."""
+        window = self.physical.window
+        meet = frozen([arrival.packed[key.sql] for key in self.physical.keys])
+        if self.physical.options.max_groups is not None:
+            meet = ((arrival.time or 0) - window.offset) // window.size if isinstance(window, Tumble) else ()
+        elif window is None:
+            meet = () if self.physical.ordered else arrival.identity
+        return zlib.crc32(repr(meet).encode()) % len(self.stores) if meet != () else 0
 
     def _table(self, rows: Sequence[Arrival]) -> pa.Table:
         self._seq += len(rows)

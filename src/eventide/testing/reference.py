@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from eventide.eventtime.lateness import Keep, LateDataHandler, Reassign, SideOutput
 from eventide.plan.logical import EmitMode, LatePolicy, Stream
 from eventide.plan.physical import Physical
-from eventide.testing.batches import MILLISECOND, Arrival, BatchRunner, Payload, Step
+from eventide.testing.arrivals import Arrival
+from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
 from eventide.testing.operators import BEHIND, Refused, Timed, Windows, operator
 
 DUPLICATE = "duplicate_id"

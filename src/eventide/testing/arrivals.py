@@ -1,0 +1,140 @@
+"""From a source's rows to what reaches the operator: the resolution chain, WHERE, SELECT in FROM, the packed columns.
+
+    SQL override -> the column that the source declares -> what the source knows of the row -> the time of the batch
+
+On Spark these are expressions that Spark evaluates; here they are evaluated row by row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eventide.eventtime.registry import event_time_types
+from eventide.plan.logical import Filter, Source
+from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.testing.expressions import evaluate, holds
+from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
+
+UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
+METADATA_COLUMNS = ("@timestamp", "received_at")
+
+Values = Mapping[str, Any]  # by lower-case name
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A row as it reaches the operator: its time or what is wrong with it, and its packed columns."""
+
+    time: int | None
+    problem: str | None
+    packed: Mapping[str, Any]
+    original: Mapping[str, Any]  # by the user's names
+    mark: int | None = None  # the watermark that the row carries
+    identity: Any = None  # the source and what its DEDUPLICATE BY names; None for a row that cannot be a duplicate
+    within: int = 0
+
+
+def arrivals_of(physical: Physical, branch: Branch, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
+    """What a branch of the query makes of rows that were written at `received`, in a batch that begins at `now`."""
+    names = [column.name for column in physical.stream.query.columns]
+    for values in rows:
+        row, time, problem = _scanned(branch, values, now, received)
+        identity, mark = _identity(branch.source, row), _mark(branch, row, problem)
+        kept = _stepped(branch, row, problem)
+        if kept is None:
+            continue
+        original = dict(zip(names, kept.values(), strict=True))
+        row = {name.lower(): value for name, value in original.items()}
+        time, problem = _overridden(physical.time, row, time, problem, branch.source, now)
+        packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in physical.packed}
+        within = branch.source.dedup.within if branch.source.dedup is not None else 0
+        yield Arrival(time, problem, packed, original, mark, identity, within)
+
+
+def is_carried(branch: Branch) -> bool:
+    """Whether rows carry the watermark, in place of event time and lag."""
+    return isinstance(branch.watermark, EventTimeWatermark) and branch.watermark.carried is not None
+
+
+def _scanned(branch: Branch, values: Sequence[Any], now: int, received: int) -> tuple[dict[str, Any], int | None, str | None]:
+    """A source's row, its event time, and what is wrong with it."""
+    source = branch.source
+    try:
+        converted = [decoded(value, column.type) for value, column in zip(values, source.columns, strict=True)]
+    except UndecodableError:
+        return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE
+    row = {column.name.lower(): value for column, value in zip(source.columns, converted, strict=True)}
+    if not isinstance(branch.watermark, EventTimeWatermark):
+        return row, now, None
+    value, type = _declared(source, row)
+    if value is None:
+        known = _metadata(source, row)
+        return row, received if known is None else known, None
+    time = event_time(value, event_time_types.resolve(type))
+    if time is None:
+        return row, None, UNPARSEABLE
+    return row, time, FUTURE if time > now + source.max_future_skew else None
+
+
+def _declared(source: Source, row: Values) -> tuple[Any, str]:
+    """The value of the declared event time and its type. Of several messages the first that is there counts."""
+    for declaration in source.messages:
+        message, _, column = declaration.column.lower().partition(".")
+        if row[message] is not None:
+            return {name.lower(): value for name, value in row[message].items()}.get(column), declaration.type
+    if source.messages or source.event_time is None:
+        return None, ""
+    return row[source.event_time.column.lower()], source.event_time.type
+
+
+def _metadata(source: Source, row: Values) -> int | None:
+    """The time of receipt that the row itself holds, unless that is the event time."""
+    declared = {time.column.lower() for time in source.messages or ((source.event_time,) if source.event_time else ())}
+    for name in METADATA_COLUMNS:
+        value = None if name in declared else row.get(name)
+        time = micros_of(value) if isinstance(value, dt.datetime) else iso_micros(value) if isinstance(value, str) else None
+        if time is not None:
+            return time
+    return None
+
+
+def _mark(branch: Branch, row: Values, problem: str | None) -> int | None:
+    sql, declared = branch.source.watermark_sql, branch.source.event_time
+    if not is_carried(branch) or sql is None or declared is None or problem == UNDECODABLE:
+        return None
+    value = evaluate(sql, row)
+    if value is None or isinstance(value, dt.datetime):
+        return None if value is None else micros_of(value)
+    return event_time(value, event_time_types.resolve(declared.type))
+
+
+def _identity(source: Source, row: Values) -> Any:
+    """NULL is no id: the row is never a duplicate."""
+    values = () if source.dedup is None else tuple(row[name.lower()] for name in source.dedup.columns)
+    return None if not values or all(value is None for value in values) else (source.name, *values)
+
+
+def _stepped(branch: Branch, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
+    """The row behind the filters and projections of its branch; None if a filter holds it back. A row that did not
+    decode has no values to judge it by, and passes."""
+    for step in branch.steps:
+        if isinstance(step, Filter):
+            if problem != UNDECODABLE and not holds(step.condition, row):
+                return None
+        else:
+            row = {c.name.lower(): None if problem == UNDECODABLE else evaluate(c.sql, row) for c in step.columns}
+    return row
+
+
+def _overridden(
+    sql: str | None, row: Values, time: int | None, problem: str | None, source: Source, now: int
+) -> tuple[int | None, str | None]:
+    """The time that the query itself names, where it is not NULL, in place of what the scan found."""
+    value = None if sql is None or problem == UNDECODABLE else evaluate(sql, row)
+    if value is None:
+        return time, problem
+    given = micros_of(value)
+    return given, FUTURE if given > now + source.max_future_skew else None
