@@ -32,6 +32,7 @@ from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
 from eventide.storage.spool import Spool
+from eventide.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -302,6 +303,15 @@ class Database:
     def explain(self, stream: str) -> str:
         """The plan of a stream as a tree."""
         return explain(plan(self.catalog.stream(stream)))
+
+    def why(self, stream: str) -> str:
+        """In words: what the stream waits for, which source or rule holds it back, and what would move it."""
+        with self._guard:
+            self._check_open()
+            definition = self.catalog.stream(stream)
+            running, now = self._open(definition.name), time.time_ns() // 1000
+            account = running.router.results.latest()
+            return why(definition, account, watermark=running.watermark(), now=now, idle=running.idle(now))
 
     def _read_table(self, name: str) -> pa.Table:
         stream, is_late = self.catalog.resolve_readable(name)

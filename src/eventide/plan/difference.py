@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterator
 
 from eventide.eventtime.durations import format_duration
+from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS
 from eventide.plan.logical import (
     AggregateCall,
     Emit,
@@ -72,9 +73,13 @@ def call_text(call: AggregateCall) -> str:
     """The call as Spark SQL over the columns of the query's input."""
     if call.function == "count" and not call.inputs:
         return "count(1)"
-    constants = [parameter for parameter in call.parameters if parameter != "ignore nulls"]
-    suffix = " IGNORE NULLS" if "ignore nulls" in call.parameters else ""
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join([*call.inputs, *constants])}){suffix}"
+    inputs, suffix = call.inputs, ""
+    if FILTERED in call.parameters:
+        inputs, suffix = inputs[:-1], f" FILTER (WHERE {inputs[-1]})"
+    if IGNORE_NULLS in call.parameters:
+        suffix += " IGNORE NULLS"
+    constants = [parameter for parameter in call.parameters if parameter not in (FILTERED, IGNORE_NULLS)]
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join([*inputs, *constants])}){suffix}"
 
 
 def _query(query: WindowAggregate | Forward, emit: Emit) -> Iterator[str]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from eventide.plan.side_output import Route
+
 
 @dataclass(frozen=True)
 class Column:
@@ -133,7 +135,11 @@ class Emit:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """`function` over Spark SQL `inputs`, its result named `name`; FILTER has become part of the inputs already."""
+    """`function` over Spark SQL `inputs`, its result named `name`.
+
+    FILTER has become part of the inputs: each is NULL where the condition does not hold. Where a NULL counts as a value
+    (first, last) the condition is one more input, and a parameter says so; see `kernels.aggregates.base.FILTERED`.
+    """
 
     name: str  # "__a0", "__a1", ...
     function: str  # lower case: count, sum, min, max, avg, ...
@@ -199,11 +205,12 @@ class Stream:
     query: Query
     emit: Emit = Emit()
     options: StreamOptions = StreamOptions()
+    routes: Mapping[str, Route] = field(default_factory=dict)  # of side output, by kind
 
 
 @dataclass(frozen=True)
 class Sink:
     name: str
-    stream: str  # a stream, or stream$late, or the name in LATE DATA TO
+    stream: str | None  # a stream, or stream$late, or the name in LATE DATA TO; None: side outputs name it
     connector: str
     options: Mapping[str, str] = field(default_factory=dict)

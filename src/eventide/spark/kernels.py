@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from eventide.kernels.aggregates import AggregateSpec
+from pyspark.sql.types import StringType
+
+from eventide.errors import SqlError
+from eventide.kernels.aggregates import OF_NUMBERS, AggregateSpec
 from eventide.kernels.contract import KernelSpec
 from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
@@ -59,11 +62,14 @@ def _common(physical: Physical, analyzed: Analyzed) -> dict[str, Any]:
 
 
 def _aggregate(call: PackedAggregate, analyzed: Analyzed) -> AggregateSpec:
+    inputs = tuple(analyzed.packed[name].dataType for name in call.inputs)
+    if call.function in OF_NUMBERS and isinstance(inputs[0], StringType):
+        raise SqlError(f"{call.sql}: {call.function} does not take text", help="cast it to the type that is meant: CAST(... AS DOUBLE)")
     return AggregateSpec(
         call.name,
         call.function,
         call.inputs,
-        tuple(to_arrow(analyzed.packed[name].dataType) for name in call.inputs),
+        tuple(map(to_arrow, inputs)),
         to_arrow(analyzed.results[call.name].dataType),
         call.distinct,
         call.parameters,

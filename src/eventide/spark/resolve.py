@@ -37,7 +37,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     value, declared = _declared(frame, source) if event_time else (F.lit(None).cast("string"), F.lit(None).cast("bigint"))
     own = F.coalesce(*_metadata(source, schema), F.col(RECEIVED)) if event_time else F.lit(None).cast("bigint")
     time = F.coalesce(declared, own, now)
-    via = F.when(declared.isNotNull(), 0).when(own.isNotNull(), 1).otherwise(2)
+    via = F.when(declared.isNotNull(), 0).when(own.isNotNull(), 1).otherwise(2) if event_time else F.lit(0)
     unparseable = value.isNotNull() & declared.isNull()
     future = F.coalesce(declared > now + F.lit(source.max_future_skew), F.lit(False))
     problem = F.when(is_corrupt, UNDECODABLE).when(unparseable, UNPARSEABLE).when(future, FUTURE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from eventide.storage.payloads import PAYLOAD_SCHEMA, original_rows, to_payloads
 from eventide.storage.results import Account, Results, add_counts
 
 ROWS_IN = "rows_in"
+FALLBACK = "event_time_from_processing_time"
+_LOG = logging.getLogger("eventide")
 
 
 @dataclass
@@ -39,6 +42,7 @@ class Router:
     late_sinks: list[Sink] = field(default_factory=list)
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
     failure: BaseException | None = None
+    _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
@@ -94,9 +98,16 @@ class Router:
                     kept[mark] = max(value, kept.get(mark, value))
             for branch in one["tops"]:
                 self.heard.add(self.sources[int(branch)])
+        self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
         return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources)
+
+    def _warn_of_fallback(self, events: Counter[str]) -> None:
+        """Once per stream and process; how often it happened is in the metrics."""
+        if events[FALLBACK] and not self._warned:
+            self._warned = True
+            _LOG.warning("stream %s: rows without an event time take the time of processing; see metrics %s", self.stream, FALLBACK)
 
     def _balance(self, batch: int, one: Mapping[str, Any]) -> None:
         accounted = sum(one["counts"].get(kind, 0) for kind in (USED, *SIDE_KINDS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from eventide import errors
-from eventide.errors import EventideError, StreamFailedError
+from eventide.errors import EventideError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.spark.clock import from_progress
 from eventide.spark.compile import Compiled
+from eventide.spark.failure import failure_of
 from eventide.spark.processor import NEXT_CLOSE
 from eventide.spark.router import Router
 from eventide.storage.atomic import read_json, write_json
@@ -87,6 +86,10 @@ class RunningStream:
         self.inbox.publish([Entry("flush")])
         self._wait()
 
+    def idle(self, now: int) -> set[str]:
+        """The sources that have been silent for their idle timeout."""
+        return self._heartbeat.idle(now)
+
     def stop(self) -> None:
         query, self._query = self._query, None
         if query is None:
@@ -152,17 +155,3 @@ class RunningStream:
         if told is not None and told != self._watermark:
             self._watermark = told
             write_json(self._watermark_path, told)
-
-
-def failure_of(stream: str, text: str) -> EventideError:
-    """The cause inside Spark's long report, in one line, as an error of the right kind."""
-    own = re.findall(r"eventide\.errors\.(\w+): (.+?)(?=\n\s*(?:help:|at |SQLSTATE|$))(?:\n\s*help: (.+))?", text)
-    if own:
-        kind, message, help = own[-1]
-        return getattr(errors, kind, StreamFailedError)(f"stream {stream}: {message}", help=help or None)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if re.match(r"(?:[\w.]+(?:Error|Exception)): \S", line)]
-    cause = causes[-1] if causes else (lines[0] if lines else "unknown cause")
-    return StreamFailedError(
-        f"stream {stream} stopped: {cause}", help="nothing is lost: mend the cause and run it again from the same checkpoint"
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
+from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS
 from eventide.plan.logical import AggregateCall
 from eventide.plan.validate import SUPPORTED_AGGREGATES
 from eventide.sql.tokens import Call, Span, calls, closing, split_commas, word
@@ -14,12 +15,16 @@ from eventide.sql.tokens import Call, Span, calls, closing, split_commas, word
 
 @dataclass(frozen=True)
 class Aggregate:
-    """`inputs` are evaluated for every row, `parameters` are constants behind them; both are (least, most)."""
+    """`inputs` are evaluated for every row, `parameters` are constants behind them; both are (least, most).
+
+    With `takes_nulls` a NULL is a value like others, so that FILTER cannot be said by NULLs.
+    """
 
     name: str
     inputs: tuple[int, int] = (1, 1)
     parameters: tuple[int, int] = (0, 0)
     aliases: tuple[str, ...] = ()
+    takes_nulls: bool = False
 
 
 _TABLE = (
@@ -32,8 +37,8 @@ _TABLE = (
     Aggregate("var_pop"),
     Aggregate("stddev_samp", aliases=("stddev", "std")),
     Aggregate("stddev_pop"),
-    Aggregate("first", parameters=(0, 1), aliases=("first_value",)),
-    Aggregate("last", parameters=(0, 1), aliases=("last_value",)),
+    Aggregate("first", parameters=(0, 1), aliases=("first_value",), takes_nulls=True),
+    Aggregate("last", parameters=(0, 1), aliases=("last_value",), takes_nulls=True),
     Aggregate("min_by", (2, 2)),
     Aggregate("max_by", (2, 2)),
     Aggregate("approx_count_distinct", parameters=(0, 1)),
@@ -99,10 +104,13 @@ def to_plan(found: FoundAggregate, name: str, render: Callable[[Span], str]) -> 
         return AggregateCall(name, "count", () if found.filter is None else (f"CASE WHEN {render(found.filter)} THEN 1 END",))
     inputs, parameters = _divide(aggregate, parts, found)
     rendered = tuple(render(part) for part in inputs)
+    constants = tuple(part.render() for part in parameters) + ((IGNORE_NULLS,) if found.ignore_nulls else ())
     if found.filter is not None:
         condition = render(found.filter)
-        rendered = tuple(f"CASE WHEN {condition} THEN {text} END" for text in rendered)
-    constants = tuple(part.render() for part in parameters) + (("ignore nulls",) if found.ignore_nulls else ())
+        if aggregate.takes_nulls:
+            rendered, constants = (*rendered, condition), (*constants, FILTERED)
+        else:
+            rendered = tuple(f"CASE WHEN {condition} THEN {text} END" for text in rendered)
     return AggregateCall(name, aggregate.name, rendered, distinct, constants)
 
 

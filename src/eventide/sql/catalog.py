@@ -10,6 +10,7 @@ from eventide.plan.logical import Sink, Source, Stream
 from eventide.plan.validate import sources_of, validate
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
+from eventide.sql.side_output import lower_routes
 from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, Statement, name_of
 
 LATE_SUFFIX = "$late"
@@ -38,7 +39,7 @@ class Catalog:
         """The stream that a CREATE STREAM would make, without making it. Raises what is wrong with it."""
         lowered = lower(statement, self)
         validate(lowered.stream, lowered.places)
-        return lowered.stream
+        return replace(lowered.stream, routes=lower_routes(statement.options, self.sources, self.sinks, lowered.stream))
 
     @property
     def late_names(self) -> dict[str, str]:
@@ -129,7 +130,8 @@ class Catalog:
                     self._check_free(stream.emit.late_to, but=name)
                 self.streams[name] = stream
             case CreateSink():
-                self.sinks[name] = replace(statement.sink, stream=self._readable_name(statement.sink.stream))
+                reads = statement.sink.stream
+                self.sinks[name] = replace(statement.sink, stream=None if reads is None else self._readable_name(reads))
         self._texts[name] = statement.text
 
     def _readable_name(self, name: str) -> str:
@@ -152,7 +154,7 @@ class Catalog:
     def _check_sinks(self, stream: str) -> None:
         """After a stream was replaced, every sink must still have something to read."""
         for sink in self.sinks.values():
-            if _find(self.streams, sink.stream) is None and _find(self.late_names, sink.stream) is None:
+            if sink.stream is not None and _find(self.streams, sink.stream) is None and _find(self.late_names, sink.stream) is None:
                 raise CatalogError(
                     f"the sink {sink.name} reads {sink.stream}, which the new {stream} no longer has", help=f"DROP SINK {sink.name} first"
                 )
@@ -167,15 +169,30 @@ class Catalog:
         if statement.kind == "source":
             self._refuse_if_read(existing)
         if statement.kind == "stream":
-            for sink in self.sinks.values():
-                if self.resolve_readable(sink.stream)[0] == existing:
-                    raise CatalogError(f"the sink {sink.name} reads the stream {existing}", help=f"DROP SINK {sink.name} first")
+            for sink in self.sinks_of(existing):
+                raise CatalogError(f"the sink {sink.name} reads the stream {existing}", help=f"DROP SINK {sink.name} first")
+        if statement.kind == "sink":
+            self._refuse_if_routed(existing)
         self._remove(existing)
         return True
 
     def _refuse_if_read(self, source: str) -> None:
         for stream in self.readers(source):
             raise CatalogError(f"the stream {stream} reads the source {source}", help=f"DROP STREAM {stream} first")
+
+    def _refuse_if_routed(self, sink: str) -> None:
+        for stream in self.routers(sink):
+            raise CatalogError(f"the stream {stream} sends side output to the sink {sink}", help=f"DROP STREAM {stream} first")
+
+    def routers(self, sink: str) -> Iterator[str]:
+        """The streams that send side output to a sink."""
+        for stream in self.streams.values():
+            if any(route.sink == sink for route in stream.routes.values()):
+                yield stream.name
+
+    def sinks_of(self, stream: str) -> list[Sink]:
+        """The sinks that take a stream's rows or its late rows."""
+        return [sink for sink in self.sinks.values() if sink.stream is not None and self.resolve_readable(sink.stream)[0] == stream]
 
     def readers(self, source: str) -> Iterator[str]:
         """The streams that read a source."""

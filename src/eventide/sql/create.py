@@ -81,9 +81,11 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> Source:
 
 
 def parse_sink(cursor: Cursor, name: str, at: Token) -> Sink:
-    """The sink that follows CREATE SINK name."""
-    cursor.expect("FROM", help=f"write CREATE SINK {name} FROM stream WITH ('connector' = 'files', 'path' = '...')")
-    stream, _ = cursor.name("the name of a stream")
+    """The sink that follows CREATE SINK name; one without FROM is for side outputs."""
+    stream: str | None = None
+    if not cursor.at_words("WITH"):
+        cursor.expect("FROM", help=f"write CREATE SINK {name} FROM stream WITH ('connector' = 'files', 'path' = '...')")
+        stream, _ = cursor.name("the name of a stream")
     raw = read_options(cursor)
     cursor.end()
     if raw.text("connector") is None:

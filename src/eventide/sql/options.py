@@ -9,13 +9,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
+from eventide.plan.side_output import KINDS, parse_rate
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
 
 
 @dataclass(frozen=True)
 class Option:
-    """`kind`: text, duration, count (a whole number above 0), flag, or choice (one of `choices`)."""
+    """`kind`: text, duration, count (a whole number above 0), flag, rate (10000/s), or choice (one of `choices`)."""
 
     kind: str = "text"
     choices: tuple[str, ...] = ()
@@ -75,6 +76,16 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "shards": Option("count"),
     "eventtime.enabled": Option("flag"),
 }
+
+
+def side_option(kind: str, key: str) -> str:
+    """The option that says `key` of the side output `kind`."""
+    return f"{_SIDE}{kind}.{key}"
+
+
+_SIDE = "side_output."
+_ROUTE = {"sink": Option(), "include_original": Option("flag"), "rate_limit": Option("rate"), "source": Option()}
+SIDE_OPTIONS: Mapping[str, Option] = {side_option(kind, key): option for kind in KINDS for key, option in _ROUTE.items()}
 
 ALIASES: Mapping[str, str] = {"eventtime.latetolerance": "watermark.lag", "delimiter": "sep"}
 
@@ -139,7 +150,8 @@ def check_options(options: Options, known: Mapping[str, Option], what: str) -> O
     checked: dict[str, Given] = {}
     for name, given in options.given.items():
         if name not in known:
-            raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", suggest(name, known))
+            alike = [other for other in known if other.startswith(_SIDE) == name.startswith(_SIDE)]
+            raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", suggest(name, alike))
         checked[name] = Given(_canonical(options, name, known[name]), given.key_token, given.value_token)
     return Options(options.sql, checked)
 
@@ -197,9 +209,9 @@ def _value(cursor: Cursor) -> tuple[str, Token]:
 
 def _canonical(options: Options, name: str, option: Option) -> str:
     value = options.given[name].value
-    if option.kind == "duration":
+    if option.kind in ("duration", "rate"):
         try:
-            parse_duration(value)
+            (parse_duration if option.kind == "duration" else parse_rate)(value)
         except OptionError as error:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":

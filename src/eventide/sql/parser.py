@@ -8,7 +8,7 @@ from eventide.plan.names import quoted
 from eventide.sql.create import object_name, parse_sink, parse_source
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.dialect import tokenize
-from eventide.sql.options import STREAM_OPTIONS, Options, check_options, read_options
+from eventide.sql.options import SIDE_OPTIONS, STREAM_OPTIONS, Options, check_options, read_options
 from eventide.sql.query import parse_query
 from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Describe, Drop, Explain, Select, Show, Statement
 from eventide.sql.tail import parse_tail
@@ -77,7 +77,7 @@ def _parse_create(cursor: Cursor) -> CreateSource | CreateStream | CreateSink:
         return CreateSource(text, parse_source(cursor, name, token), or_replace, if_not_exists)
     if kind == "SINK":
         return CreateSink(text, parse_sink(cursor, name, token), or_replace, if_not_exists)
-    options = check_options(read_options(cursor), STREAM_OPTIONS, "a stream")
+    options = check_options(read_options(cursor), {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
     cursor.expect("AS", help=f"write CREATE STREAM {name} AS SELECT ...")
     query = parse_query(cursor)
     return CreateStream(text, name, query, parse_tail(cursor), options, or_replace, if_not_exists)

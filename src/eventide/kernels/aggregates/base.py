@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from eventide.kernels.aggregates.user import UserAggregate
 
 
+FILTERED = "filtered"  # a parameter: the last input is a condition, and rows for which it does not hold do not count
+IGNORE_NULLS = "ignore nulls"  # a parameter of first and last
+
+
 @dataclass(frozen=True)
 class AggregateSpec:
     """An aggregate call over packed columns; `inputs` is empty for count(*)."""

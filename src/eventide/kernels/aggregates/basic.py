@@ -58,7 +58,7 @@ class Sum(Aggregate):
 
 
 class Average(Aggregate):
-    """Sum and count; numbers in double, decimals exact and rounded half up to the result type."""
+    """Sum and count; numbers in double, decimals and intervals exact and rounded half up to the result type."""
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
@@ -74,6 +74,8 @@ class Average(Aggregate):
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         total, count = states
+        if pa.types.is_duration(self.spec.result_type):
+            return _rounded_quotients(total, count).cast(self.spec.result_type)
         if not pa.types.is_decimal(total.type):
             return typed(pc.divide(total, count.cast(pa.float64())), self.spec.result_type)
         # Arrow's quotient has 21 digits more than `total`, cut off, so that rounding it half up rounds the true one.
@@ -126,7 +128,15 @@ class Truth(Aggregate):
 
 
 def exact(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_decimal(kind))
+    """Whether sums of this kind have no rounding errors and averages are rounded once."""
+    return bool(pa.types.is_decimal(kind) or pa.types.is_duration(kind))
+
+
+def _rounded_quotients(total: pa.Array, count: pa.Array) -> pa.Array:
+    """Integers divided and rounded half up, away from zero; NULL where there is nothing to divide by."""
+    whole, counts = (np.asarray(values.fill_null(0).to_numpy(zero_copy_only=False), np.int64) for values in (total, count))
+    quotient, rest = np.divmod(np.abs(whole), np.maximum(counts, 1))
+    return pa.array(np.sign(whole) * (quotient + (2 * rest >= np.maximum(counts, 1))), pa.int64(), mask=counts == 0)
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
+from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS, Aggregate, AggregateSpec, present
 from eventide.kernels.columns import Ints, dense_rank, typed
 from eventide.kernels.grouping import Segments
 
 FIRST = frozenset({"first", "first_value", "any_value"})
 LAST = frozenset({"last", "last_value"})
-_IGNORES_NULLS = frozenset({"true", "ignore nulls"})
+_IGNORES_NULLS = frozenset({"true", IGNORE_NULLS})
 
 
 class Chosen(Aggregate):
@@ -30,6 +30,7 @@ class Chosen(Aggregate):
         self.needs_time = spec.function in FIRST | LAST
         self._takes_last = spec.function in LAST | {"max_by", "max"}
         self._skips_nulls = any(parameter.strip().lower() in _IGNORES_NULLS for parameter in spec.parameters)
+        self._filtered = FILTERED in spec.parameters
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
@@ -40,6 +41,8 @@ class Chosen(Aggregate):
         usable = inputs[-1].is_valid().to_numpy(zero_copy_only=False)
         if self._skips_nulls:
             usable = usable & inputs[0].is_valid().to_numpy(zero_copy_only=False)
+        if self._filtered:
+            usable = usable & inputs[1].fill_null(False).to_numpy(zero_copy_only=False)
         return self._choose(inputs[-1], inputs[0], np.flatnonzero(usable), groups)
 
     def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:

@@ -38,6 +38,8 @@ _REPEATS_ARE_HARMLESS = frozenset(
     {"min", "max", "bool_and", "every", "bool_or", "some", "any", "collect_set", "approx_count_distinct", "min_by", "max_by", *FIRST, *LAST}
 )
 
+OF_NUMBERS = frozenset(name for name, made in _BUILDERS.items() if made in (Sum, Average, Truth, Spread, Percentile))  # or booleans, times
+
 SUPPORTED: frozenset[str] = frozenset(_BUILDERS)
 user_aggregates = UserAggregates(SUPPORTED)
 

@@ -1,0 +1,38 @@
+"""The cause inside Spark's long reports, in one line."""
+
+from __future__ import annotations
+
+import re
+
+from eventide import errors
+from eventide.errors import EventideError, StreamFailedError
+
+# Spark's error classes that only say that something else failed.
+_WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH", "PYTHON_EXCEPTION", "JOB_ABORTED", "TASK_")
+_OWN = re.compile(r"eventide\.errors\.(\w+): (.+?)(?=\n\s*(?:help:|at |SQLSTATE|$))(?:\n\s*help: (.+))?")
+_SPARK = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\] ((?:(?!\[[A-Z_]+[.\]]).)+?)(?=\s+SQLSTATE|$)", re.MULTILINE)
+_PYTHON = re.compile(r"^(?!py4j|pyspark|org\.|java)((?:\w+\.)*\w*(?:Error|Exception|Invalid)): (\S.*)$", re.MULTILINE)
+_CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
+_HELP = "nothing is lost: mend the cause and run it again from the same checkpoint"
+
+
+def failure_of(stream: str, text: str) -> EventideError:
+    """Why a stream stopped, as an error of the right kind: its own first, then Spark's, Python's and Java's deepest."""
+    own = _OWN.findall(text)
+    if own:
+        kind, message, help = own[-1]
+        made: EventideError = getattr(errors, kind, StreamFailedError)(f"stream {stream}: {message}", help=help or None)
+        return made
+    return StreamFailedError(f"stream {stream} stopped: {_cause(text)}", help=_HELP)
+
+
+def _cause(text: str) -> str:
+    spark = [" ".join(message.split()) for kind, message in _SPARK.findall(text) if not kind.startswith(_WRAPPERS)]
+    if spark:
+        return spark[-1]
+    for pattern in (_PYTHON, _CAUSE):
+        found = pattern.findall(text)
+        if found:
+            return ": ".join(found[-1])
+    lines = text.strip().splitlines()
+    return lines[0] if lines else "unknown cause"
