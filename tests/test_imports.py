@@ -23,7 +23,10 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "fluent": ({"errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime"}, {"pyarrow"}),
     "result": ({"errors"}, {"pyarrow", "pandas"}),
-    "spark": ({"errors", "eventtime", "kernels", "plan", "sql", "storage", "result"}, {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"}),
+    "spark": (
+        {"errors", "eventtime", "kernels", "plan", "sql", "storage", "result"},
+        {"pyspark", "pyarrow", "numpy", "pandas", "duckdb", "psycopg"},
+    ),
 }
 LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
 ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from eventide.errors import EventideError
     from eventide.eventtime.registry import event_time_types
     from eventide.fluent import FluentStream, hop, session, slide, stream, tumble
+    from eventide.kernels.aggregates import aggregates
     from eventide.result import Result
     from eventide.spark.fluent import configure
 
@@ -20,6 +21,7 @@ __all__ = [
     "EventideError",
     "FluentStream",
     "Result",
+    "aggregates",
     "configure",
     "connect",
     "event_time_types",
@@ -35,6 +37,7 @@ _HOMES = {
     "EventideError": "eventide.errors",
     "FluentStream": "eventide.fluent",
     "Result": "eventide.result",
+    "aggregates": "eventide.kernels.aggregates",
     "configure": "eventide.spark.fluent",
     "connect": "eventide.database",
     "event_time_types": "eventide.eventtime.registry",

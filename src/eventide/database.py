@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
-from eventide.storage.spool import Spool
+from eventide.storage.spool import Spools
 from eventide.why import why
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from eventide.spark.running import RunningStream
 
 _HEARTBEAT_SECONDS = 0.25
+_SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
 _OPTIONS = ("master", "conf", "shards")
 
 
@@ -83,7 +84,7 @@ class Database:
         self._guard = threading.RLock()
         self._live = False
         self._clock: threading.Thread | None = None
-        self._spools: dict[str, tuple[Spool, int]] = {}
+        self._spools = Spools(self._layout.source)
 
     @property
     def spark(self) -> SparkSession:
@@ -140,13 +141,12 @@ class Database:
             if statement.or_replace and name in before.sources:
                 self._remove_source(name)
         elif isinstance(statement, st.CreateStream):
-            stream = self.catalog.streams[name]
             if statement.or_replace and name in before.streams:
                 self._remove_stream(name)
             elif name in before.streams:
                 return
             try:
-                running = self._engine.open(stream, self._sinks_of(name))
+                running = self._open(name)
             except EventideError as error:
                 self._remove_stream(name)
                 raise _located(error, statement.text) from None
@@ -154,11 +154,25 @@ class Database:
                 running.start()
                 running.publish()
         else:
-            sink = self.catalog.sinks[name]
-            stream_name, _ = self.catalog.resolve_readable(sink.stream)
-            self._open(stream_name)
-            if name not in before.sinks:
-                self._engine.attach(self.catalog.streams[stream_name], sink)
+            self._realise_sink(self.catalog.sinks[name], before)
+
+    def _realise_sink(self, sink: logical.Sink, before: Catalog) -> None:
+        if sink.name in before.sinks:
+            if sink != before.sinks[sink.name]:
+                self._reopen([*self.catalog.routers(sink.name), *_read_by(sink, self.catalog)])
+            return
+        for name in _read_by(sink, self.catalog):
+            self._open(name)
+            self._engine.attach(self.catalog.streams[name], sink)
+
+    def _reopen(self, streams: list[str]) -> None:
+        """Let streams go on with what the catalog says now."""
+        for name in streams:
+            self._engine.forget(name)
+            if self._live:
+                running = self._open(name)
+                running.start()
+                running.publish()
 
     def _check_same(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str) -> None:
         """A script that is run again on its checkpoint must mean the same; otherwise say what differs."""
@@ -170,6 +184,10 @@ class Database:
             old, new = canonical(self.catalog.streams[name]), canonical(rest.streams[name])
             if old != new:
                 raise another_plan(name, old, new)
+            if self.catalog.streams[name] != rest.streams[name]:  # what may change under a running stream
+                self.catalog.redefine(statement)
+                self._engine.forget(name)
+                self._save_catalog()
             return
         kept, given = self.catalog.definition(name), rest.definition(name)
         if kept != given:
@@ -186,14 +204,14 @@ class Database:
         elif statement.kind == "source":
             self._remove_source(name)
         else:
-            self._engine.forget(before.resolve_readable(before.sinks[name].stream)[0])  # it goes on without the sink
+            self._reopen(_read_by(before.sinks[name], before))
         self._restored.discard(name)
         self._save_catalog()
         return text_result("status", [f"{name} dropped"])
 
     def _remove_source(self, name: str) -> None:
         shutil.rmtree(self._layout.source(name), ignore_errors=True)
-        self._spools.pop(name, None)
+        self._spools.forget(name)
 
     def _remove_stream(self, name: str) -> None:
         self._engine.forget(name)
@@ -205,8 +223,10 @@ class Database:
         definition = self.catalog.definition(name)
         if isinstance(definition, logical.Source):
             return describe_object(definition)
-        stream, _ = self.catalog.resolve_readable(definition.stream if isinstance(definition, logical.Sink) else definition.name)
-        return describe_object(self._open(stream).compiled.outputs)
+        reads = definition.stream if isinstance(definition, logical.Sink) else definition.name
+        if reads is None:
+            return describe_object(PAYLOAD_SCHEMA)
+        return describe_object(self._open(self.catalog.resolve_readable(reads)[0]).compiled.outputs)
 
     def _explain(self, statement: st.Explain) -> str:
         if statement.stream is not None:
@@ -227,8 +247,8 @@ class Database:
                 raise SourceError(f"source {source} reads {definition.connector}; db.write feeds embedded sources only")
             texts = encode_rows(definition, rows)
             if texts:
-                spool, number = self._next_item(definition.name)
-                spool.append_rows(texts, time.time_ns() // 1000, number)
+                received = time.time_ns() // 1000
+                self._spools.append(definition.name, lambda spool, number: spool.append_rows(texts, received, number))
                 self._publish_live()
             return len(texts)
 
@@ -237,22 +257,36 @@ class Database:
         with self._guard:
             self._check_open()
             definition = self.catalog.source(source)
-            spool, number = self._next_item(definition.name)
-            spool.append_watermark(_micros(ts), number)
+            at = _micros(ts)
+            self._spools.append(definition.name, lambda spool, number: spool.append_watermark(at, number))
             self._publish_live()
 
     def tick(self) -> None:
         """Process all that was written, batches that close windows included."""
         with self._guard:
             self._check_open()
+            self._process()
+
+    def _process(self) -> None:
+        """Take in all that is there, what streams send back to sources included, and give side sinks a moment."""
+        self._send_back()
+        while True:
             for name in self.catalog.streams:
                 self._open(name).process()
+            if not self._send_back():
+                break
+        for name in self.catalog.streams:
+            self._open(name).router.side.wait(_SIDE_SINK_SECONDS)
 
-    def _next_item(self, source: str) -> tuple[Spool, int]:
-        spool, last = self._spools.get(source) or (Spool(self._layout.source(source)), -1)
-        last = (spool.last() if last < 0 else last) + 1
-        self._spools[source] = (spool, last)
-        return spool, last
+    def _send_back(self) -> bool:
+        """Hand rows that streams reinject to their sources; says whether there were any."""
+        routers = [self._open(name).router for name, stream in self.catalog.streams.items() if stream.routes]
+        sent = False
+        for router in routers:
+            latest = router.results.latest()
+            if router.side.outbox is not None and latest is not None:
+                sent |= router.side.outbox.empty(self._spools, time.time_ns() // 1000, latest.batch)
+        return sent
 
     def _publish_live(self) -> None:
         if self._live:
@@ -266,6 +300,17 @@ class Database:
         with self._guard:
             self._check_open()
             return Result(self._read_table(name))
+
+    def foreach(self, name: str, function: Callable[[int, pa.Table], object]) -> None:
+        """Call `function(batch, rows)` with every batch of a stream, or of `stream$late`, from the next one on.
+
+        After a crash a batch comes again with the same number and rows. The function is not kept in the checkpoint: say it
+        again after each `connect`, before the first `tick` or `start`.
+        """
+        with self._guard:
+            self._check_open()
+            stream, is_late = self.catalog.resolve_readable(name)
+            self._engine.foreach(self.catalog.streams[stream], function, is_late)
 
     def side_output(self, stream: str, kind: str | None = None) -> Result:
         """The payloads of rows that the stream did not use, of one kind or of all."""
@@ -346,6 +391,7 @@ class Database:
             self._check_open()
             try:
                 if graceful:
+                    self._process()
                     for name in self.catalog.streams:
                         self._open(name).flush()
             finally:
@@ -368,6 +414,8 @@ class Database:
         """While the streams run by themselves, let them notice that time passes."""
         while self._live:
             with self._guard:
+                if self._live and self._send_back():
+                    self._publish_live()
                 for name in self.catalog.streams if self._live else ():
                     running = self._open(name)
                     if running.is_active:
@@ -392,10 +440,7 @@ class Database:
             self._open(name).stop()
 
     def _open(self, name: str) -> RunningStream:
-        return self._engine.open(self.catalog.streams[name], self._sinks_of(name))
-
-    def _sinks_of(self, stream: str) -> list[logical.Sink]:
-        return [sink for sink in self.catalog.sinks.values() if self.catalog.resolve_readable(sink.stream)[0] == stream]
+        return self._engine.open(self.catalog.streams[name], self.catalog.sinks_of(name), self.catalog.sinks)
 
     # The checkpoint -------------------------------------------------------------------------------------------
 
@@ -412,6 +457,11 @@ class Database:
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
+    """The stream whose rows a sink takes, if it is not for side output."""
+    return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]
 
 
 def _folder(checkpoint: str | Path | None) -> Path:

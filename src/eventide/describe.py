@@ -18,7 +18,7 @@ def text_result(column: str, lines: list[str]) -> Result:
 def list_objects(catalog: Catalog, what: str) -> Result:
     sources: list[tuple[str | None, ...]] = [(s.name, "source", s.connector, _time(s)) for s in catalog.sources.values()]
     streams: list[tuple[str | None, ...]] = [(s.name, "stream", s.emit.mode.value, s.emit.late_to) for s in catalog.streams.values()]
-    sinks: list[tuple[str | None, ...]] = [(s.name, "sink", s.connector, s.stream) for s in catalog.sinks.values()]
+    sinks: list[tuple[str | None, ...]] = [(s.name, "sink", s.connector, s.stream or "side output") for s in catalog.sinks.values()]
     chosen = {"sources": sources, "streams": streams, "sinks": sinks}.get(what, [*sources, *streams, *sinks])
     headings = {"sources": ("connector", "event_time"), "streams": ("emit", "late_to"), "sinks": ("connector", "reads")}
     return _table(("name", "kind", *headings.get(what, ("how", "detail"))), chosen)

@@ -53,6 +53,13 @@ class SourceError(EventideError):
     """Rows handed to a source cannot be taken as they are."""
 
 
+class SinkError(EventideError):
+    """A sink could not take a batch; nothing of it is there, or it is there whole."""
+
+    fault = "external"
+    retryable = True
+
+
 class CheckpointError(EventideError):
     """The checkpoint belongs to another plan, is in use, or is damaged."""
 

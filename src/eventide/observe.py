@@ -33,6 +33,8 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
             figures[name] = min(figures.get(name, value), value)
         else:
             figures[name] = figures.get(name, 0) + value
+    figures.update(stream.router.side.metrics())
+    figures["late_dropped_count"] = figures["late"]  # the same figure by the name that watermark stages give it
     figures["batches"] = account.batch + 1 if account else 0
     figures["watermark"] = _millis(stream.watermark())
     figures["watermark_lag_ms"] = lag_ms(stream.watermark())

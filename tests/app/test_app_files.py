@@ -8,10 +8,10 @@ import pytest
 
 from eventide.app.example import EXAMPLE
 from eventide.app.model import Settings
-from eventide.app.reader import load_app, read_app
-from eventide.app.side_output import RateLimit, Route
+from eventide.app.reader import load_app
 from eventide.errors import EventideError
 from eventide.plan.difference import canonical
+from eventide.plan.side_output import RateLimit, Route
 from eventide.sql.catalog import Catalog
 from tests.sql.support import allow_everything, catalog
 
@@ -97,7 +97,7 @@ def meaning(of: Catalog) -> dict[str, str]:
 
 
 def stream_of(toml: str) -> str:
-    return meaning(read_app(toml).catalog)["o"]
+    return meaning(load_app(toml).catalog)["o"]
 
 
 def sql_stream(sql: str) -> str:
@@ -154,14 +154,14 @@ def test_late_tolerance_of_the_app_is_the_lag_of_sources_that_give_none() -> Non
     app = '[app]\neventtime.lateTolerance = "4 s"\n'
     assert "watermark lag 4s" in stream_of(app + DECLARED + transform())
     assert "watermark lag 1s" in stream_of(app + DECLARED + 'watermark_lag = "1 s"\n' + transform())
-    timeless = read_app(app + SOURCE + transform(sql=QUERY.replace("ts", "at"))).catalog.sources["s"]
+    timeless = load_app(app + SOURCE + transform(sql=QUERY.replace("ts", "at"))).catalog.sources["s"]
     assert timeless.watermark_lag is None
 
 
 def test_the_app_declares_the_event_time_of_sources_that_have_the_column() -> None:
     app = '[app]\neventtime = { column = "ts", type = "unixtimestamp_ms", max_future_skew = "9 s", idle_timeout = "8 s" }\n'
     other = '[sources.other]\ncolumns = "k STRING"\n'
-    sources = read_app(app + SOURCE + other + transform()).catalog.sources
+    sources = load_app(app + SOURCE + other + transform()).catalog.sources
     assert sources["s"].event_time is not None and sources["s"].event_time.column == "ts"
     assert (sources["s"].max_future_skew, sources["s"].idle_timeout) == (9_000_000, 8_000_000)
     assert sources["other"].event_time is None
@@ -197,18 +197,28 @@ path = "dlq"
 
 
 def test_side_output_is_read_into_routes_by_kind() -> None:
-    app = read_app(DECLARED + transform() + ROUTES)
-    assert app.side_outputs["o"].routes == {
+    app = load_app(DECLARED + transform() + ROUTES)
+    assert app.catalog.streams["o"].routes == {
         "late": Route("dlq", include_original=False, rate_limit=RateLimit(10_000, 1_000_000)),
         "error": Route("reinject", source="s"),
         "evicted": Route("metrics_only"),
     }
-    assert app.side_sinks["dlq"].options == {"format": "json", "path": "dlq"} and app.catalog.sinks == {}
+    dlq = app.catalog.sinks["dlq"]
+    assert dlq.options == {"format": "json", "path": "dlq"} and dlq.stream is None
 
 
-def test_side_output_is_refused_until_it_can_be_routed() -> None:
-    with pytest.raises(EventideError, match=r"transforms\.o\.side_output: routing of side output is not available yet"):
-        load_app(DECLARED + transform() + ROUTES)
+def test_side_output_means_the_same_in_sql() -> None:
+    app = load_app(DECLARED + transform() + ROUTES)
+    written = catalog(f"""
+        CREATE SOURCE s ({COLUMNS}) WITH ('eventtime.column' = 'ts', 'eventtime.type' = 'unixtimestamp_ms');
+        CREATE SINK dlq WITH ('connector' = 'files', 'path' = 'dlq');
+        CREATE STREAM o WITH ('side_output.late.sink' = 'dlq', 'side_output.late.include_original' = 'false',
+          'side_output.late.rate_limit' = '10000/s', 'side_output.evicted.sink' = 'metrics_only',
+          'side_output.error.sink' = 'reinject', 'side_output.error.source' = 's') AS {QUERY};
+    """)
+    assert (app.catalog.streams, app.catalog.sinks) == (written.streams, written.sinks)
+    again = catalog(app.sql)
+    assert (again.streams, again.sinks) == (app.catalog.streams, app.catalog.sinks)
 
 
 # Mistakes -------------------------------------------------------------------------------------------------------------
@@ -257,23 +267,27 @@ WRONG = {
     DECLARED + transform() + '[sinks.out]\nconnector = "console"\n': "sinks.out gets nothing",
     DECLARED + transform() + '[sinks.out]\nfrom = "o"\nconnector = "console"\npath = "x"\n': "sinks.out.path: there is no such key",
     DECLARED + transform() + ROUTES.replace('"dlq"', '"dlx"', 1): "transforms.o.side_output.late.sink: there is no sink dlx",
-    DECLARED + transform() + ROUTES.replace("10000/s", "many"): "transforms.o.side_output.late.rate_limit: 'many' is not a rate",
+    DECLARED
+    + transform()
+    + ROUTES.replace("10000/s", "many"): "side_output.late.rate_limit: option 'side_output.late.rate_limit': 'many' is not a rate",
     DECLARED + transform() + ROUTES.replace("late.", "lates."): "transforms.o.side_output.lates.sink: there is no such key",
     DECLARED + transform() + ROUTES.replace('error.source = "s"', 'error.source = "t"'): "side_output.error.source: there is no source t",
-    DECLARED + transform() + '[transforms.o.side_output]\nlate.rate_limit = "1/s"\n': "transforms.o.side_output has no late.sink",
+    DECLARED
+    + transform()
+    + '[transforms.o.side_output]\nlate.rate_limit = "1/s"\n': "'side_output.late.rate_limit' is given without 'side_output.late.sink'",
 }
 
 
 @pytest.mark.parametrize(("toml", "message"), WRONG.items(), ids=list(WRONG.values()))
 def test_a_mistake_names_the_path_of_its_key(toml: str, message: str) -> None:
     with pytest.raises(EventideError) as raised:
-        read_app(toml)
+        load_app(toml)
     assert message in str(raised.value)
 
 
 def test_an_error_in_the_sql_is_underlined_there() -> None:
     with pytest.raises(EventideError) as raised:
-        read_app(DECLARED + "[transforms.o]\nsql = '''SELECT k,\n  vv FROM s'''\n")
+        load_app(DECLARED + "[transforms.o]\nsql = '''SELECT k,\n  vv FROM s'''\n")
     assert "transforms.o.sql: there is no column vv\n  2 |   vv FROM s\n        ^^" in str(raised.value)
 
 
@@ -287,4 +301,4 @@ def test_the_example_is_valid_as_it_is_and_with_every_setting_on() -> None:
     )
     app = load_app(every)
     assert list(app.catalog.sources) == ["numbers", "clicks"] and app.settings.shards == 4
-    assert len(tomllib.loads(every)["sinks"]) == 2
+    assert len(tomllib.loads(every)["sinks"]) == 3

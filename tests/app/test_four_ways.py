@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from eventide.app.reader import read_app
+from eventide.app.reader import load_app
 from eventide.fluent import tumble
 from eventide.plan.difference import canonical
 from eventide.plan.logical import Filter, Project, Relation, Scan, Source, Stream, Union
@@ -63,7 +63,7 @@ def embedded(made: Stream) -> Stream:
 
 def test_clauses_options_toml_and_steps_are_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_everything(monkeypatch)
-    streams = [from_sql(CLAUSES), from_sql(OPTIONS), read_app(TOML).catalog.streams["o"], embedded(from_steps())]
+    streams = [from_sql(CLAUSES), from_sql(OPTIONS), load_app(TOML).catalog.streams["o"], embedded(from_steps())]
     assert len({canonical(made) for made in streams}) == 1
     assert len({plan(made).plan_id for made in streams}) == 1
     declared: list[Source] = [source for made in streams for source in sources_of(made.query.input)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -46,6 +47,8 @@ def micros(moment: datetime | None) -> int | None:
 
 
 def main_row(row: dict[str, Any]) -> Row:
+    if "window_start" not in row:
+        return tuple(row.values())
     return (micros(row.pop("window_start")), micros(row.pop("window_end")), *row.values())
 
 
@@ -64,6 +67,7 @@ class Driver:
     events: Counter[str] = field(default_factory=Counter)
     gauges: dict[str, int] = field(default_factory=dict)
     wake_at: int | None = None
+    pack: Callable[[list[Row]], pa.Table] = table
 
     def __post_init__(self) -> None:
         if not isinstance(self.spec, IntakeSpec):
@@ -75,7 +79,7 @@ class Driver:
         Emissions as (window_start, window_end, emit_epoch, op, keys..., results...), times in microseconds.
         """
         self.watermark = watermark if watermark is not None else self.watermark
-        packed = table(rows)
+        packed = self.pack(rows)
         self.rows_in += len(rows)
         fresh = self._call("on_rows", packed)
         if sum(self.counts.values()) != self.rows_in:

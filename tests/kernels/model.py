@@ -127,7 +127,7 @@ class LivePaneModel:
         for place, group in list(self.open.items()):
             closed = self.window.closed(group.start, watermark)
             ended = self.mode == "on watermark" and watermark is not None and group.end <= watermark
-            if group.waits and (closed or ended):
+            if (group.waits and (closed or ended)) or (closed and self.mode == "every"):
                 emitted.append(group.emit())
             if closed:
                 del self.open[place]
@@ -137,7 +137,7 @@ class LivePaneModel:
         return [group.emit() for group in self.open.values() if group.waits]
 
     def flush(self) -> list[Row]:
-        emitted = self.tick()
+        emitted = [group.emit() for group in self.open.values() if group.waits or self.mode == "every"]
         self.window.flushed |= {start for start, _ in self.open}
         self.open.clear()
         return emitted
@@ -211,7 +211,8 @@ class SessionModel:
         emitted = []
         for session in list(self.open):
             closed = session.end + self.lateness <= watermark
-            if session.waits and (closed or (self.mode == "on watermark" and session.end <= watermark)):
+            ended = self.mode == "on watermark" and session.end <= watermark
+            if (session.waits and (closed or ended)) or (closed and self.mode == "every"):
                 emitted.append(session.emit())
             if closed:
                 self.open.remove(session)
@@ -222,7 +223,7 @@ class SessionModel:
         return [session.emit() for session in self.open if session.waits]
 
     def flush(self) -> list[Row]:
-        emitted = self.tick()
+        emitted = [session.emit() for session in self.open if session.waits or self.mode == "every"]
         self.gone += self.open
         self.open = []
         return emitted

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from eventide.errors import CatalogError, OptionError
-from eventide.kernels.aggregates import SUPPORTED, AggregateSpec, Aggregation, build_aggregate, user_aggregates
+from eventide.kernels.aggregates import SUPPORTED, AggregateSpec, Aggregation, UserAggregate, aggregates, build_aggregate
 from eventide.kernels.contract import TS
 
 BIGINT, DOUBLE, STRING = pa.int64(), pa.float64(), pa.string()
@@ -232,6 +232,36 @@ def test_min_by_and_max_by(function: str, expected: list[str | None]) -> None:
         assert [found["a"][0], found["b"][0]] == expected
 
 
+def test_both_zeros_are_the_same_to_the_order_of_min_by() -> None:
+    order = pa.struct([("d", DOUBLE), ("n", BIGINT)])
+    rows = {
+        **{"g": pa.array(["a"] * 3), TS: pa.array(range(3), BIGINT), "x": pa.array(["x", "y", "z"])},
+        "y": pa.array([{"d": -0.0, "n": 2}, {"d": 0.0, "n": 1}, {"d": -0.0, "n": 3}], order),
+    }
+    for function, expected in (("min_by", "y"), ("max_by", "z")):
+        spec = AggregateSpec("__a0", function, ("x", "y"), (STRING, order), STRING)
+        assert [run(rows, [spec], pieces)["a"][0] for pieces in (1, 3)] == [expected, expected]
+
+
+def test_rows_that_a_filter_leaves_out_are_neither_first_nor_last() -> None:
+    rows = {
+        **{"g": pa.array(["a"] * 4), TS: pa.array(range(4), BIGINT), "x": pa.array([1, None, 3, 4])},
+        "c": pa.array([False, True, True, None]),
+    }
+    for function, expected in (("first", None), ("last", 3)):
+        spec = AggregateSpec("__a0", function, ("x", "c"), (BIGINT, pa.bool_()), BIGINT, parameters=("filtered",))
+        assert [run(rows, [spec], pieces)["a"][0] for pieces in (1, 3)] == [expected, expected]
+
+
+def test_averages_of_intervals_are_rounded_half_up() -> None:
+    kind = pa.duration("us")
+    assert one("avg", [timedelta(microseconds=1), timedelta(microseconds=2), None], kind, kind) == timedelta(microseconds=2)
+    assert one("avg", [timedelta(microseconds=-1), timedelta(microseconds=-2)], kind, kind) == timedelta(microseconds=-2)
+    assert one("avg", [timedelta(microseconds=1)] * 2 + [timedelta()], kind, kind) == timedelta(microseconds=1)
+    assert one("avg", [None], kind, kind) is None
+    assert one("sum", [timedelta(days=1), timedelta(hours=-1)], kind, kind) == timedelta(hours=23)
+
+
 def test_booleans() -> None:
     assert one("bool_and", [True, None, False], pa.bool_(), pa.bool_()) is False
     assert one("bool_or", [True, None, False], pa.bool_(), pa.bool_()) is True
@@ -268,32 +298,42 @@ def one_of_many(values: list[int], parameters: tuple[str, ...]) -> list[int]:
     return found
 
 
-class Product:
-    state_type = pa.int64()
-
-    def create(self) -> int:
-        return 1
-
-    def update(self, state: int, rows: pa.RecordBatch) -> int:
-        return state * math.prod(value for value in rows.column(0).to_pylist() if value is not None)
-
-    def merge(self, one: int, other: int) -> int:
-        return one * other
-
-    def finish(self, state: int) -> int:
-        return state
+def times(state: int, rows: pa.RecordBatch) -> int:
+    return state * math.prod(value for value in rows.column(0).to_pylist() if value is not None)
 
 
-def test_a_user_defined_aggregate() -> None:
-    user_aggregates.register("Product", Product(), returns="bigint")
-    aggregate, returns = user_aggregates.resolve("PRODUCT")
-    assert (returns, user_aggregates.list()) == ("bigint", ["product"])
-    assert one("product", [2, None, 3, 7], BIGINT, BIGINT, user=aggregate) == 42
-    assert one("product", [2, 2, 3], BIGINT, BIGINT, user=aggregate) == 12
+@pytest.fixture
+def product() -> Iterator[UserAggregate]:
+    aggregates.register("Product", lambda: 1, times, lambda one, other: one * other)
+    yield aggregates.resolve("PRODUCT")
+    aggregates.forget("product")
+
+
+def test_a_user_defined_aggregate(product: UserAggregate) -> None:
+    call = {"user": product, "state_type": BIGINT}
+    assert (product.returns, product.state, aggregates.list(), "PRODUCT" in aggregates) == ("bigint", "bigint", ["product"], True)
+    assert one("product", [2, None, 3, 7], BIGINT, BIGINT, **call) == 42
+    assert one("product", [2, 2, 3], BIGINT, BIGINT, **call) == 12
+    assert one("product", [2, 2, 3], BIGINT, BIGINT, distinct=True, **call) == 6
+
+
+def test_a_filter_leaves_rows_out_of_a_user_defined_aggregate(product: UserAggregate) -> None:
+    rows = {**grouped([0] * 6), "x": pa.array([2, 3, 5, 7, 11, 13]), "c": pa.array([True, False, None, False, True, False])}
+    spec = AggregateSpec("__a0", "product", ("x", "c"), (BIGINT, pa.bool_()), BIGINT, False, ("filtered",), product, BIGINT)
+    for pieces in (1, 3):
+        assert run(rows, [spec], pieces) == {"a": [22], "b": [1]}
+
+
+def test_names_and_functions_of_user_defined_aggregates_are_checked() -> None:
+    functions: tuple[Any, ...] = (lambda: 1, times, lambda one, other: one * other)
     with pytest.raises(CatalogError, match="own"):
-        user_aggregates.register("SUM", Product(), returns="bigint")
-    with pytest.raises(CatalogError, match="produkt"):
-        user_aggregates.resolve("produkt")
+        aggregates.register("SUM", *functions)
+    with pytest.raises(OptionError, match="cannot be called 'a b'"):
+        aggregates.register("a b", *functions)
+    with pytest.raises(OptionError, match="merge is not a function"):
+        aggregates.register("product", *functions[:2], None)  # type: ignore[arg-type]
+    with pytest.raises(CatalogError, match=r"no aggregate produkt[\s\S]*register"):
+        aggregates.resolve("produkt")
 
 
 def test_unknown_functions_and_parameters_are_refused() -> None:

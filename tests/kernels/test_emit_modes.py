@@ -30,14 +30,24 @@ def test_on_watermark_emits_at_the_end_and_with_each_change_until_the_close() ->
     assert driver.store.spaces() == []
 
 
-def test_every_emits_what_changed_at_each_tick_and_at_close() -> None:
+def test_every_emits_what_changed_at_each_tick_and_everything_once_more_at_close() -> None:
     driver = tumble("every", every=60_000_000)
     assert driver.spec.tick_every == 60_000_000
     assert driver.batch([(1, "A", 1), (2, "B", 2)]) == []
     assert driver.tick(now=1) == [(0, 10, 0, 1, "A", 1, 1), (0, 10, 0, 1, "B", 1, 2)]
     assert driver.tick(now=2) == []
     driver.batch([(3, "B", 4)])
-    assert driver.advance(10) == [(0, 10, 1, 1, "B", 2, 6)]
+    assert driver.advance(10) == [(0, 10, 1, 1, "A", 1, 1), (0, 10, 1, 1, "B", 2, 6)]
+    assert driver.store.spaces() == []
+
+
+def test_every_emits_everything_once_more_when_it_is_flushed() -> None:
+    driver = tumble("every", every=1)
+    driver.batch([(1, "A", 1)])
+    driver.tick(now=1)
+    assert driver.flush() == [(0, 10, 1, 1, "A", 1, 1)]
+    assert driver.flush() == []
+    assert driver.advance(10) == []
 
 
 def test_changes_take_back_before_they_insert_and_skip_what_is_unchanged() -> None:

@@ -131,6 +131,34 @@ def test_a_full_shard_takes_no_further_sessions() -> None:
     assert driver.counts == {"used": 4, "evicted": 1}
 
 
+def test_every_emits_a_closing_session_once_more() -> None:
+    driver = session(emit="every", every=1)
+    driver.batch([(1, "A", 1)])
+    assert driver.tick(now=1) == [(1, 6, 0, 1, "A", 1, 1)]
+    assert driver.advance(6) == [(1, 6, 1, 1, "A", 1, 1)]
+    assert driver.store.spaces() == []
+
+
+def test_every_does_not_emit_a_flushed_session_again() -> None:
+    driver = session(emit="every", every=1)
+    driver.batch([(1, "A", 1)])
+    assert driver.flush() == [(1, 6, 0, 1, "A", 1, 1)]
+    assert driver.flush() == []
+    assert driver.advance(6) == []
+
+
+def test_it_is_counted_whether_a_timer_or_the_watermark_of_a_batch_closed_a_session() -> None:
+    driver = session()
+    driver.batch([(1, "A", 1), (2, "B", 1)])
+    driver.advance(6)
+    assert driver.events == {"windows_opened": 2, "windows_closed": 1, "sessions_closed_by_timer": 1}
+    driver.batch([(20, "A", 1)], watermark=7)
+    assert driver.events["sessions_closed_by_watermark"] == 1 and driver.events["windows_closed"] == 2
+    driver.flush()
+    assert driver.events["windows_closed"] == 3
+    assert driver.events["sessions_closed_by_timer"] + driver.events["sessions_closed_by_watermark"] == 2
+
+
 def test_a_long_session_of_many_batches_stays_one_row() -> None:
     driver = session()
     for ts in range(0, 300, 3):

@@ -11,14 +11,22 @@ from eventide.plan.logical import Stream
 from eventide.sql.parser import parse_statements
 from eventide.testing.reference_database import UncheckedCatalog
 
-KEYS = ("a", "a", "ü", None)
 HALF = 500  # microseconds: the step of event times, so that watermarks have something to round
 AGGREGATES = ("count(*)", "count(v)", "sum(v)", "min(v)", "max(v)", "avg(v)", "count(DISTINCT v)", "sum(v * 2 + 1)", "max(upper(k))")
 WINDOW_KINDS = ("tumble", "hop", "session", "slide", "forward", "ordered")  # of these the plans are made
 EMITS = ("", "", "", "EMIT FINAL", "EMIT ON WATERMARK", "EMIT ON UPDATE", "EMIT CHANGES", "EMIT EVERY INTERVAL '1' SECOND")
 
 millis = st.one_of(st.integers(1, 20), st.integers(1, 6))
-times = st.one_of(st.integers(-40, 120), st.integers(0, 10).map(lambda step: 2 * step)).map(lambda step: step * HALF)  # some meet
+
+# What rows are made of: some values often, so that they meet; one time in many lies in the future.
+KEYS, NUMBERS, VALUES = ("a", "a", "ü", None), (0, 0, 1, None), (None, *range(-5, 6))
+MOMENTS = (
+    *(2 * HALF * step for step in range(11)),
+    *(2 * HALF * step for step in range(11)),
+    *(HALF * step for step in range(-20, 60)),
+    10**15,
+)
+times = st.sampled_from(MOMENTS[:-1])
 
 
 @dataclass(frozen=True)
@@ -121,25 +129,27 @@ class Event:
 
 
 def rows() -> st.SearchStrategy[tuple[Any, ...]]:
-    """(id, k, v, ts); an id names a group, as that of a message delivered twice would. One in many has no time to use."""
-    keys, numbers, values = st.sampled_from(KEYS), st.sampled_from((None, 0, 0, 1)), st.sampled_from((None, *range(-5, 6)))
-    moments = st.one_of(times, times, times, times, times, times, st.just(10**15))
-    return st.tuples(keys, numbers, values, moments).map(lambda row: (_id(row[0], row[1]), row[0], row[2], row[3]))
+    """(id, k, v, ts), drawn as one number, which is fast. An id names a group, as that of a message delivered twice would."""
+    return st.integers(0, len(KEYS) * len(NUMBERS) * len(VALUES) * len(MOMENTS) - 1).map(_row)
 
 
-def _id(key: str | None, number: int | None) -> str | None:
-    return None if number is None else f"{key}{number}"
+def _row(code: int) -> tuple[Any, ...]:
+    code, time = divmod(code, len(MOMENTS))
+    code, value = divmod(code, len(VALUES))
+    key, number = divmod(code, len(NUMBERS))
+    identity = None if NUMBERS[number] is None else f"{KEYS[key]}{NUMBERS[number]}"
+    return (identity, KEYS[key], VALUES[value], MOMENTS[time])
 
 
 @st.composite
-def stories(draw: st.DrawFn, plan: Plan, most: int = 7) -> list[Event]:
+def stories(draw: st.DrawFn, plan: Plan, most: int = 8) -> list[Event]:
     advances = [] if plan.dedup == "for a while" else ["advance", "advance"]
-    verbs = draw(st.lists(st.sampled_from(["batch"] * 6 + advances + ["flush", "tick", "restart"]), min_size=3, max_size=most))
+    verbs = draw(st.lists(st.sampled_from(["batch"] * 8 + advances + ["flush", "tick", "restart"]), min_size=5, max_size=most))
     told = []
     for verb in verbs:
         source = draw(st.sampled_from(plan.sources))
         if verb == "batch":
-            both = {name: draw(st.lists(rows(), min_size=1, max_size=6)) for name in plan.sources}
+            both = {name: draw(st.lists(rows(), min_size=3, max_size=6)) for name in plan.sources}
             told.append(Event(verb, both))
         else:
             told.append(Event(verb, source=source, at=draw(times)))

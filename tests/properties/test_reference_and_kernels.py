@@ -99,13 +99,11 @@ def deduplicated(kind: str, within: int, query: str, options: str = "") -> Plan:
     return Plan(DEDUPLICATED.format(within=within, query=query, options=options), kind, ("s",), False, "for a while")
 
 
-@pytest.mark.xfail(strict=True, reason="kernels/dedup.py looks ids up before it drops the forgotten ones of the same bucket")
 def test_whether_an_id_is_forgotten_does_not_depend_on_other_ids() -> None:
     plan = deduplicated("forward", 1, "SELECT k, ts FROM s")
     assert_same(plan, [Event("batch", {"s": [("a0", "a", 1, 1000), ("b0", "b", 1, 0)]}), Event("batch", {"s": [("b0", "b", 1, 0)]})])
 
 
-@pytest.mark.xfail(strict=True, reason="kernels/intake.py reassigns before it deduplicates, and so compares the reassigned time")
 def test_a_row_that_is_reassigned_is_a_duplicate_by_its_own_time() -> None:
     options = " WITH ('late.policy' = 'reassign', 'late.max_lateness' = '4 milliseconds')"
     plan = deduplicated("tumble", 13, "SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' MILLISECOND)", options)
@@ -113,7 +111,6 @@ def test_a_row_that_is_reassigned_is_a_duplicate_by_its_own_time() -> None:
     assert_same(plan, [first, Event("batch", {"s": [("b0", "b", 1, 33_000)]}), Event("advance", source="s", at=FAR)])
 
 
-@pytest.mark.xfail(strict=True, reason="ORDER BY is strict, but its ids are remembered before late rows are put aside")
 def test_a_late_row_of_an_ordered_stream_does_not_make_a_duplicate_of_the_next() -> None:
     plan = deduplicated("ordered", 10, "SELECT k, ts FROM s ORDER BY ts")
     late = Event("batch", {"s": [("a0", "a", 1, 0), ("a0", "a", 1, 1000)]})
@@ -132,7 +129,6 @@ def test_a_flushed_window_is_closed_for_all_groups_alike() -> None:
     assert_same(plan, [Event("batch", {"s": [(None, "a", 1, 1000)]}), Event("flush"), after], shards=3)
 
 
-@pytest.mark.xfail(strict=True, reason="with max_groups a row's shard is that of its own window, not of the one it is reassigned to")
 def test_a_row_that_is_reassigned_meets_the_other_rows_of_its_new_window() -> None:
     options = "WITH ('max_groups' = '5', 'late.policy' = 'reassign', 'late.max_lateness' = '20 milliseconds')"
     query = "SELECT window_start, k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' MILLISECOND)"

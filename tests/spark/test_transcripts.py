@@ -1,7 +1,13 @@
-"""Every transcript on Spark, whole, with a restart after every write, and one row at a time."""
+"""Every transcript on Spark: whole, with a restart after every write, and one row at a time.
+
+Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background, a
+few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +17,35 @@ import yaml
 import eventide
 from eventide.testing import Player
 
-FILES = sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml"))
-CASES = [(path.stem, case) for path in FILES for case in yaml.safe_load(path.read_text())]
-CAN_RESTART = [(file, case) for file, case in CASES if "steps" in case and any("write" in step for step in case["steps"])]
-CAN_SPLIT = [(file, case) for file, case in CAN_RESTART if not case.get("batching")]
+AT_ONCE = 3
+WAYS: dict[str, dict[str, bool]] = {"whole": {}, "restarting": {"restarting": True}, "one row": {"one_row": True}}
+ALWAYS = ("core",)
 
 
-def ids(cases: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    return [f"{file}: {case['name']}" for file, case in cases]
+def _chosen() -> Iterator[Any]:
+    for path in sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml")):
+        for case in yaml.safe_load(path.read_text()):
+            writes = any("write" in step for step in case.get("steps", ()))
+            for way in WAYS:
+                if way != "whole" and (not writes or (way == "one row" and case.get("batching"))):
+                    continue
+                is_slow = way != "whole" and path.stem not in ALWAYS
+                yield pytest.param(case, way, id=f"{way}: {path.stem}: {case['name']}", marks=[pytest.mark.slow] if is_slow else [])
 
 
-def play(case: dict[str, Any], spark: Any, **how: bool) -> None:
-    Player(case, lambda folder: eventide.connect(folder, spark=spark, **case.get("options", {})), **how).play()
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest, keep_spark: Any) -> Iterator[dict[str, Future[None]]]:
+    """The cases that this run has chosen, being played."""
+
+    def play(case: dict[str, Any], way: str) -> None:
+        Player(case, lambda folder: eventide.connect(folder, spark=keep_spark, **case.get("options", {})), **WAYS[way]).play()
+
+    items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {item.name: pool.submit(play, item.callspec.params["case"], item.callspec.params["way"]) for item in items}
+        pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("case", [case for _, case in CASES], ids=ids(CASES))
-def test_transcript(case: dict[str, Any], keep_spark: Any) -> None:
-    play(case, keep_spark)
-
-
-@pytest.mark.parametrize("case", [case for _, case in CAN_RESTART], ids=ids(CAN_RESTART))
-def test_transcript_with_a_restart_after_every_write(case: dict[str, Any], keep_spark: Any) -> None:
-    play(case, keep_spark, restarting=True)
-
-
-@pytest.mark.parametrize("case", [case for _, case in CAN_SPLIT], ids=ids(CAN_SPLIT))
-def test_transcript_one_row_at_a_time(case: dict[str, Any], keep_spark: Any) -> None:
-    play(case, keep_spark, one_row=True)
+@pytest.mark.parametrize(("case", "way"), list(_chosen()))
+def test_transcript(case: dict[str, Any], way: str, outcomes: dict[str, Future[None]], request: pytest.FixtureRequest) -> None:
+    outcomes[request.node.name].result()

@@ -51,6 +51,9 @@ GROUP BY value % 10, TUMBLE(timestamp, INTERVAL '10' SECOND)
 #late_to = "late_numbers"                # a name for the late rows; per_digit$late in any case
 #late.policy = "window"                  # or strict, or reassign with late.max_lateness
 #shards = 2
+#side_output.error.sink = "metrics_only" # or a sink without `from`, or "reinject"; rows that are not used, by kind
+#side_output.duplicate.rate_limit = "100/s"
+#side_output.duplicate.sink = "unused"
 
 [sinks.screen]
 from = "per_digit"                       # a stream, or stream$late
@@ -61,6 +64,10 @@ connector = "console"
 #connector = "files"
 #path = "out/totals"
 #format = "parquet"
+
+#[sinks.unused]
+#connector = "files"
+#path = "out/unused"
 '''
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from eventide.app.side_output import SideOutputs
-from eventide.plan.logical import Sink
 from eventide.sql.catalog import Catalog
 
 
@@ -34,16 +32,11 @@ class TimeDefaults:
 
 @dataclass(frozen=True)
 class App:
-    """`texts` are the statements that say the same; `catalog` is what they make.
-
-    `side_outputs` are the routes by stream, `side_sinks` the sinks that only such routes write to.
-    """
+    """`texts` are the statements that say the same; `catalog` is what they make."""
 
     settings: Settings
     texts: tuple[str, ...]
     catalog: Catalog
-    side_outputs: Mapping[str, SideOutputs] = field(default_factory=dict)
-    side_sinks: Mapping[str, Sink] = field(default_factory=dict)
 
     @property
     def sql(self) -> str:

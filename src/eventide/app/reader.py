@@ -17,14 +17,14 @@ from typing import Any
 from eventide.app import transform
 from eventide.app.model import App, Settings, TimeDefaults
 from eventide.app.section import Section, scalar
-from eventide.app.side_output import METRICS_ONLY, REINJECT, SideOutputs, read_side_outputs
 from eventide.errors import EngineError, OptionError, suggest
-from eventide.plan.logical import Sink, Source
+from eventide.plan.logical import Source
+from eventide.plan.side_output import METRICS_ONLY, REINJECT
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, with_clause
 from eventide.sql.options import SINK_CONNECTORS, SINK_OPTIONS, SOURCE_CONNECTORS, SOURCE_OPTIONS, Connector
 from eventide.sql.parser import parse_statements
-from eventide.sql.statements import CreateSink, CreateSource
+from eventide.sql.statements import CreateSource
 
 _TABLES = ("app", "sources", "transforms", "sinks")
 _APP = (
@@ -35,40 +35,26 @@ _LAG = {"watermark_lag": "watermark.lag", "eventtime.lateTolerance": "watermark.
 
 
 def load_app(text: str) -> App:
-    """An app that this version can run; raises what is wrong with it."""
-    app = read_app(text)
-    for name, outputs in app.side_outputs.items():
-        raise OptionError(
-            f"{outputs.path}: routing of side output is not available yet",
-            help=f"leave the section out; payloads are kept with the stream: db.side_output('{name}'), and late rows as {name}$late",
-        )
-    return app
-
-
-def read_app(text: str) -> App:
-    """An app file as statements and settings, its side outputs included."""
+    """An app file as statements and settings; raises what is wrong with it."""
     tables = _tables(text)
     settings, defaults = _read_app_section(tables["app"])
     catalog = Catalog()
     texts: list[str] = []
     for name, values in tables["sources"].items():
         texts.append(_apply(catalog, _source(name, values, defaults)))
-    outputs: dict[str, SideOutputs] = {}
+    sinks = {name: _sink_section(name, values) for name, values in tables["sinks"].items()}
+    for name, section in sinks.items():
+        if "from" not in section:
+            texts.append(_apply(catalog, _sink(name, section)))
     for name, values in tables["transforms"].items():
         section = Section(f"transforms.{name}", values, transform.KEYS, transform.WHOLE, transform.ALIASES)
         texts.append(_apply(catalog, transform.create_stream(name, section, catalog, defaults)))
-        if "side_output" in section:
-            path = section.place("side_output")
-            outputs[name] = read_side_outputs(path, section.value("side_output"), tables["sinks"], tables["sources"])
-    routed = {route.sink for output in outputs.values() for route in output.routes.values()}
-    side_sinks: dict[str, Sink] = {}
-    for name, values in tables["sinks"].items():
-        section = _sink_section(name, values)
+    for name, section in sinks.items():
         if "from" in section:
             texts.append(_apply(catalog, _sink(name, section)))
-        else:
-            side_sinks[name] = _side_sink(name, section, routed)
-    return App(settings, tuple(texts), catalog, outputs, side_sinks)
+        elif not any(catalog.routers(name)):
+            raise OptionError(f"{section.path} gets nothing", help='add from = "a stream", or name it in a side_output')
+    return App(settings, tuple(texts), catalog)
 
 
 def _tables(text: str) -> dict[str, Any]:
@@ -188,21 +174,10 @@ def _sink_section(name: str, values: Any) -> Section:
     return Section(path, values, ["from", *SINK_OPTIONS, *connector.options])
 
 
-def _sink(name: str, section: Section, reads: str | None = None) -> Assembled:
+def _sink(name: str, section: Section) -> Assembled:
+    """CREATE SINK; without `from` it is one that side outputs write to."""
     connector = SINK_CONNECTORS[(section.text("connector") or "").lower()]
     options = section.literals({*SINK_OPTIONS, *connector.options})
-    stream = Fragment(section.place("from"), backticked(reads or section.text("from") or ""))
+    reads: list[Part] = [" FROM ", Fragment(section.place("from"), backticked(section.text("from") or ""))] if "from" in section else []
     made = Fragment(section.path, backticked(name))
-    return Assembled(section.path, "CREATE SINK ", made, " FROM ", stream, *with_clause(options))
-
-
-def _side_sink(name: str, section: Section, routed: set[str]) -> Sink:
-    """A sink that no stream's main output goes to: side outputs write to it."""
-    if name not in routed:
-        raise OptionError(f"{section.path} gets nothing", help='add from = "a stream", or name it in a side_output')
-    text = _sink(name, section, reads="side_output")
-    with text.errors():
-        (statement,) = parse_statements(text.text)
-    if not isinstance(statement, CreateSink):
-        raise EngineError(f"{text.text} is not a CREATE SINK")
-    return statement.sink
+    return Assembled(section.path, "CREATE SINK ", made, *reads, *with_clause(options))

@@ -9,6 +9,7 @@ from eventide.app.section import Section
 from eventide.errors import OptionError
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.logical import Source
+from eventide.plan.side_output import KEYS as ROUTE_KEYS, KINDS
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, string, with_clause
 from eventide.sql.nodes import QueryNode, SelectNode, SubqueryRef, TableRef, WindowTable
@@ -64,11 +65,21 @@ def _options(section: Section, statement: CreateStream, defaults: TimeDefaults) 
         if key in given:
             raise OptionError(f"{table.place(key)}: the same as {section.place(key)}", help="keep one of them")
         given[key] = value
+    given.update(_side_output(section))
     if _gives_lateness(statement):
         given.pop("allowed_lateness", None)
     if not defaults.enabled and "eventtime.enabled" not in given:
         given["eventtime.enabled"] = Literal("app.eventtime.enabled", "false")
     return given
+
+
+def _side_output(section: Section) -> dict[str, Literal]:
+    """`[transforms.NAME.side_output]`: the same keys as options of CREATE STREAM, without their first word."""
+    if "side_output" not in section:
+        return {}
+    keys = [f"{kind}.{key}" for kind in KINDS for key in ROUTE_KEYS]
+    table = Section(section.place("side_output"), section.value("side_output"), keys)
+    return {f"side_output.{key}": value for key, value in table.literals(keys).items()}
 
 
 def _gives_lateness(statement: CreateStream) -> bool:

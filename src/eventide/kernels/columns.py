@@ -48,7 +48,7 @@ def normalised(values: pa.Array) -> pa.Array:
         plain[np.isnan(plain)] = np.nan
         mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
         return pa.array(plain, kind, mask=mask)
-    if not is_nested(kind) or not _holds_floats(kind):
+    if not is_nested(kind) or not holds_floats(kind):
         return values
     if pa.types.is_struct(kind):
         children = [normalised(whole(child)) for child in _fields_of(values)]
@@ -57,10 +57,10 @@ def normalised(values: pa.Array) -> pa.Array:
     return _list_like(kind, offsets, normalised(items), values)
 
 
-def _holds_floats(kind: pa.DataType) -> bool:
+def holds_floats(kind: pa.DataType) -> bool:
     if pa.types.is_floating(kind):
         return True
-    return any(_holds_floats(kind.field(i).type) for i in range(kind.num_fields))
+    return any(holds_floats(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _fields_of(values: pa.StructArray) -> list[pa.Array]:

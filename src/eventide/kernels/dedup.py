@@ -58,7 +58,7 @@ class Memory:
         hashes = hash_rows([ids], len(ids)).view(np.int64)
         more = hash_rows([ids], len(ids), seed=1).view(np.int64).astype(np.int32)
         shelf = self._table.find(hashes, directory, store)
-        known = shelf.asked
+        known = self._still_needed(shelf.asked, watermark)
         all_hashes = np.concatenate((ints(known, HASH), hashes))
         group = _numbered(all_hashes, np.concatenate((ints(known, _MORE), more)))
         times = np.concatenate((ints(known, START), ts))

@@ -25,18 +25,19 @@ _SORTED_OUTPUT = 20_000  # rows up to which a main table is sorted by key as wel
 
 @dataclass(frozen=True)
 class Moments:
-    """When a waiting row is emitted, besides at close."""
+    """When a waiting row is emitted, besides at close, where what still waits is always emitted."""
 
     on_tick: bool = False
     on_change: bool = False  # in the batch that changed it
     at_end: bool = False  # when the watermark reaches the window's end, and with every change after that
     retract: bool = False  # the row that it replaces goes out first, with op -1; an unchanged result is not emitted
+    all_at_close: bool = False  # also what does not wait: the last emission of a window says that it is the last
 
 
 MOMENTS = {
     ON_WINDOW_CLOSE: Moments(),
     FINAL: Moments(),
-    EVERY: Moments(on_tick=True),
+    EVERY: Moments(on_tick=True, all_at_close=True),
     ON_WATERMARK: Moments(at_end=True),
     ON_UPDATE: Moments(on_change=True),
     CHANGES: Moments(on_change=True, retract=True),

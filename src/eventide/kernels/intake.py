@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,16 +70,18 @@ class Intake:
         self._sides = spec.sides
         self._inner = inner
         within = spec.dedup_within
-        self._memory = None if within is None else Memory(within, spec.inner.horizon, spec.fingerprint())
+        self._memory = None if within is None else Memory(within, max(spec.inner.horizon, spec.max_lateness or 0), spec.fingerprint())
 
     def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
         rows = rows.combine_chunks()
         taken = Output()
         rows = self._without_errors(rows, taken)
         if self._spec.policy != WINDOW and clock.watermark is not None:
-            rows = self._by_policy(rows, clock.watermark, taken)
+            rows = self._without_late(rows, clock.watermark, taken)
         if self._memory is not None:
             rows = self._without_duplicates(rows, self._memory, clock.watermark, store, taken)
+        if self._spec.policy == REASSIGN and clock.watermark is not None:
+            rows = self._reassigned(rows, clock.watermark, taken)
         return taken.merge(self._inner.on_rows(rows, clock, store))
 
     def on_time(self, clock: Clock, store: Store) -> Output:
@@ -104,12 +104,12 @@ class Intake:
         taken.side += self._sides.payloads(wrong, "error", column(wrong, PROBLEM), detail=column(wrong, DETAIL))
         return rows.filter(problems.is_null())
 
-    def _by_policy(self, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
-        behind = column(rows, TS).to_numpy(zero_copy_only=False) <= watermark
+    def _without_late(self, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
+        """What the policy calls late goes before duplicates are looked for: an id that was not used is not remembered."""
+        ts = column(rows, TS).to_numpy(zero_copy_only=False)
+        behind = ts <= watermark if self._spec.policy == STRICT else ts < watermark - (self._spec.max_lateness or 0)
         if not behind.any():
             return rows
-        if self._spec.policy == REASSIGN and self._spec.max_lateness is not None:
-            rows, behind = self._reassigned(rows, behind, watermark, watermark - self._spec.max_lateness, taken)
         late = rows.filter(pa.array(behind))
         taken.counts["late"] += late.num_rows
         taken.side += self._sides.payloads(late, "late", STRICT_REASON)
@@ -125,11 +125,11 @@ class Intake:
         taken.side += self._sides.payloads(again, "duplicate", DUPLICATE_REASON)
         return rows.filter(pa.array(~repeated))
 
-    def _reassigned(
-        self, rows: pa.Table, behind: npt.NDArray[np.bool_], watermark: int, oldest: int, taken: Output
-    ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
-        """Rows behind the watermark but not before `oldest` moved to the watermark; which rows are still behind."""
-        moved = behind & (column(rows, TS).to_numpy(zero_copy_only=False) >= oldest)
-        taken.events["reassigned"] += int(moved.sum())
-        ts = pc.if_else(pa.array(moved), pa.scalar(watermark, pa.int64()), column(rows, TS))
-        return rows.set_column(rows.schema.get_field_index(TS), TS, ts), behind & ~moved
+    def _reassigned(self, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
+        """Rows behind the watermark moved to it; after deduplication, which goes by a row's own time."""
+        behind = column(rows, TS).to_numpy(zero_copy_only=False) <= watermark
+        if not behind.any():
+            return rows
+        taken.events["reassigned"] += int(behind.sum())
+        ts = pc.if_else(pa.array(behind), pa.scalar(watermark, pa.int64()), column(rows, TS))
+        return rows.set_column(rows.schema.get_field_index(TS), TS, ts)

@@ -1,7 +1,7 @@
 """What all kernels share that keep the value of every open window at hand: emission, closing, ticks, flushing.
 
 A row of the table is one group's window. It waits to be emitted when it has changed since its last emission; the emit
-mode says at which moments waiting rows are emitted. Closing always emits what still waits.
+mode says at which moments waiting rows are emitted. Closing always emits what still waits, and in some modes all rows.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LiveKernel(ABC):
         buckets = np.flatnonzero(directory.rows)
         if len(buckets):
             table = self._table.read(buckets, directory, store)
-            table = self._emit(table, ints(table, FRESH) != CLEAN, output)
+            table = self._emit(table, self._emitted_at_close(table), output)
             self._table.write(buckets, self._flushed(table, directory, output), table.slice(0, 0), directory, store)
         return self._finish(directory, store, output)
 
@@ -97,12 +97,17 @@ class LiveKernel(ABC):
         if len(buckets):
             table = self._table.read(buckets, directory, store)
             closed = ints(table, END) + self._lateness <= watermark
-            ended = closed | (self._moments.at_end & (ints(table, END) <= watermark))
-            table = self._emit(table, ended & (ints(table, FRESH) != CLEAN), output)
+            ended = self._moments.at_end & (ints(table, END) <= watermark) & (ints(table, FRESH) != CLEAN)
+            table = self._emit(table, ended | (closed & self._emitted_at_close(table)), output)
             self._table.write(buckets, table.filter(pa.array(~closed)), table.slice(0, 0), directory, store)
             self._forget(table.filter(pa.array(closed)), watermark, directory, output)
         else:
             self._forget(self._aggregation.schema.empty_table(), watermark, directory, output)
+
+    def _emitted_at_close(self, table: pa.Table) -> Mask:
+        waits: Mask = ints(table, FRESH) != CLEAN
+        is_open: Mask = ints(table, GONE) == 0
+        return waits | is_open if self._moments.all_at_close else waits
 
     def _merge(self, held: pa.Table, moved: pa.Table, fresh: pa.Table, watermark: int | None, output: Output) -> pa.Table:
         """Stored rows and new ones merged; what changed is emitted if this is the moment.

@@ -18,7 +18,7 @@ from eventide.errors import OptionError
 from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.aggregates.base import present
 from eventide.kernels.columns import Ints, column, ints
-from eventide.kernels.contract import TS, USED, Output, Store
+from eventide.kernels.contract import TS, USED, Clock, Output, Store
 from eventide.kernels.emission import Moments
 from eventide.kernels.grouping import group_rows
 from eventide.kernels.intervals import Runs, covered, islands, overlapping
@@ -80,6 +80,12 @@ class Sessions(LiveKernel):
     ) -> None:
         super().__init__(live, fingerprint, lateness, moments)
         self._gap, self._sides, self._folded, self._max_groups = gap, sides, folded, max_groups
+
+    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+        return _closed_by("watermark", super().on_rows(rows, clock, store))
+
+    def on_time(self, clock: Clock, store: Store) -> Output:
+        return _closed_by("timer", super().on_time(clock, store))
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         keys, group = self._groups(rows)
@@ -195,3 +201,9 @@ class Sessions(LiveKernel):
 
     def _open_windows(self, directory: Directory) -> int:
         return directory.open_groups
+
+
+def _closed_by(what: str, output: Output) -> Output:
+    """The sessions that a call closed, counted also by what the call was: the timer of the shard, or rows that met a watermark."""
+    output.events[f"sessions_closed_by_{what}"] += output.events["windows_closed"]
+    return output

@@ -10,8 +10,9 @@ import difflib
 from collections.abc import Iterator
 
 from eventide.eventtime.durations import format_duration
-from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS
 from eventide.plan.logical import (
+    FILTERED,
+    IGNORE_NULLS,
     AggregateCall,
     Emit,
     Filter,
@@ -82,12 +83,16 @@ def call_text(call: AggregateCall) -> str:
     return f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join([*inputs, *constants])}){suffix}"
 
 
+def _returns(call: AggregateCall) -> str:
+    return "" if call.returns is None else f" returns {call.returns}"
+
+
 def _query(query: WindowAggregate | Forward, emit: Emit) -> Iterator[str]:
     if isinstance(query, WindowAggregate):
         yield f"window: {window_text(query.window)}"
         yield f"emit: {emit_text(emit)}"
         yield from (f"key: {key.sql} as {key.name}" for key in query.keys)
-        yield from (f"aggregate {call.name}: {call_text(call)}" for call in query.aggregates)
+        yield from (f"aggregate {call.name}: {call_text(call)}{_returns(call)}" for call in query.aggregates)
         if query.having is not None:
             yield f"having: {query.having}"
     else:

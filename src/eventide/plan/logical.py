@@ -133,12 +133,17 @@ class Emit:
     late_to: str | None = None
 
 
+# Parameters of an AggregateCall that are no constants of the SQL.
+FILTERED = "filtered"  # the last input is a condition; rows for which it does not hold do not count
+IGNORE_NULLS = "ignore nulls"
+
+
 @dataclass(frozen=True)
 class AggregateCall:
     """`function` over Spark SQL `inputs`, its result named `name`.
 
     FILTER has become part of the inputs: each is NULL where the condition does not hold. Where a NULL counts as a value
-    (first, last) the condition is one more input, and a parameter says so; see `kernels.aggregates.base.FILTERED`.
+    (first, last, aggregates of the user's own) the condition is one more input, and the parameter FILTERED says so.
     """
 
     name: str  # "__a0", "__a1", ...
@@ -146,6 +151,7 @@ class AggregateCall:
     inputs: tuple[str, ...]  # empty for count(*)
     distinct: bool = False
     parameters: tuple[str, ...] = ()
+    returns: str | None = None  # Spark DDL; only for an aggregate that the user has defined
 
 
 # Queries --------------------------------------------------------------------------------------------------------

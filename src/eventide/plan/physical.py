@@ -46,6 +46,7 @@ class PackedAggregate:
     distinct: bool
     parameters: tuple[str, ...] = ()
     sql: str = ""  # the call as Spark would write it over the relation's columns: Spark tells its result type
+    returns: str | None = None  # what it returns where Spark does not know the function
 
 
 @dataclass(frozen=True)

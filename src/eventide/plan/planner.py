@@ -34,7 +34,9 @@ def _unoptimized(stream: Stream) -> Physical:
     for call in aggregates:
         names = tuple(f"__i{len(packed_inputs) + number}" for number in range(len(call.inputs)))
         packed_inputs += [Named(name, sql) for name, sql in zip(names, call.inputs, strict=True)]
-        packed_aggregates.append(PackedAggregate(call.name, call.function, names, call.distinct, call.parameters, call_text(call)))
+        packed_aggregates.append(
+            PackedAggregate(call.name, call.function, names, call.distinct, call.parameters, call_text(call), call.returns)
+        )
     packed_originals = [Named(f"__o{number}", quoted(column.name)) for number, column in enumerate(query.columns)]
     return Physical(
         stream=stream,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
-from eventide.kernels.aggregates import SUPPORTED
+from eventide.kernels.aggregates import SUPPORTED, aggregates
 from eventide.plan.logical import (
     EmitMode,
     Filter,
@@ -29,6 +29,7 @@ from eventide.plan.logical import (
 )
 
 SUPPORTED_AGGREGATES = SUPPORTED
+USER_AGGREGATES = aggregates
 RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop, Session, Slide)
 RUNNABLE_EMITS = frozenset(EmitMode)
 RUNNABLE_POLICIES = frozenset(LatePolicy)
@@ -61,6 +62,9 @@ def validate(stream: Stream, places: Places | None = None) -> None:
         _require(where, "forward", "query", "a query without a window cannot run yet", "group by a window")
         if query.ordered:
             _require(where, "ordered", "order", "ORDER BY cannot run yet", "leave it out; rows then leave as they come")
+            if stream.options.late_policy is LatePolicy.REASSIGN:
+                help = "leave 'late.policy' out: behind the watermark, rows of an ordered stream are late"
+                raise where.error("policy", "an ordered stream cannot reassign rows to another time", help)
     if isinstance(query, WindowAggregate) and not isinstance(query.window, Slide) and stream.emit.mode not in RUNNABLE_EMITS:
         instead = ", ".join(f"EMIT {mode.value.upper()}" for mode in EmitMode if mode in RUNNABLE_EMITS)
         raise where.error("emit", f"EMIT {stream.emit.mode.value.upper()} cannot run yet", f"these can: {instead}")

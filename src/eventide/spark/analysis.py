@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from eventide.errors import SqlError
 from eventide.plan.logical import Named
@@ -38,8 +38,7 @@ class Analyzed:
 def analyze(spark: SparkSession, physical: Physical, schema: StructType) -> Analyzed:
     relation = spark.createDataFrame([], schema)
     packed = _typed(relation, physical.packed)
-    calls = tuple(Named(a.name, a.sql) for a in physical.aggregates)
-    results = _typed(relation, calls) if calls else {}
+    results = _results(relation, physical)
     main = _main(physical, packed, results)
     wide = spark.createDataFrame([], main)
     if physical.having is not None:
@@ -56,6 +55,22 @@ def _main(physical: Physical, packed: dict[str, StructField], results: dict[str,
     keys = [StructField(f"__k{i}", packed[key.sql].dataType) for i, key in enumerate(physical.keys)]
     calls = [StructField(name, field.dataType) for name, field in results.items()]  # nullable: side rows have none
     return StructType([*_WINDOW_COLUMNS, *keys, *calls, StructField("window_id", StringType())])
+
+
+def _results(relation: DataFrame, physical: Physical) -> dict[str, StructField]:
+    """What the aggregates return: Spark knows its own, the others say it themselves."""
+    known = tuple(Named(a.name, a.sql) for a in physical.aggregates if a.returns is None)
+    found = _typed(relation, known) if known else {}
+    own = {a.name: StructField(a.name, parsed_type(a.sql, a.returns)) for a in physical.aggregates if a.returns is not None}
+    return {a.name: (own if a.name in own else found)[a.name] for a in physical.aggregates}
+
+
+def parsed_type(sql: str, text: str) -> DataType:
+    """A type from Spark's DDL, as what stands at `sql` declares it."""
+    try:
+        return DataType.fromDDL(text)
+    except ParseException:
+        raise SqlError(f"{sql}: {text} is not a type of Spark's", help="write bigint, double, array<string>, ...") from None
 
 
 def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructField]:

@@ -12,12 +12,13 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
 
 from eventide.errors import SqlError
-from eventide.kernels.contract import DEDUP, PROBLEM, SEQ, TS, WINDOW_END, WINDOW_START, KernelSpec
-from eventide.plan.logical import Filter, Tumble
+from eventide.kernels.contract import DEDUP, OP, PROBLEM, SEQ, TS, WINDOW_END, WINDOW_START, KernelSpec
+from eventide.plan.logical import EmitMode, Filter, Tumble
+from eventide.plan.meeting import Meet, meeting
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
-from eventide.spark.pack import ACCOUNT, KIND, PACKED_SCHEMA, SHARD, SIDE, TAG, TAGGED_SCHEMA, Packer, Unpacker
+from eventide.spark.pack import ACCOUNT, KIND, PACKED_SCHEMA, RANK, SHARD, SIDE, TAG, TAGGED_SCHEMA, Packer, Unpacker
 from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, ShardProcessor
 from eventide.spark.resolve import CARRIED, MARK, UNDECODABLE, override, resolve_scan
 from eventide.spark.sharding import shard_numbers
@@ -112,7 +113,7 @@ def _packed(
         frame = override(frame, users, physical.time, branch.source.max_future_skew)
     columns = [_normalised(F.expr(named.sql), analyzed.packed[named.name]).alias(named.name) for named in physical.packed]
     rows = frame.select(*CARRIED, *columns)
-    rows = rows.withColumn(SHARD, _shard(physical, analyzed, len(numbers)))
+    rows = rows.withColumn(SHARD, _shard(physical, len(numbers)))
     if not analyzed.needs_arrival:
         rows = rows.drop(SEQ)
     if not analyzed.deduplicates:
@@ -125,21 +126,18 @@ def _packed(
     return packed.withWatermark("max_ts", "0 seconds").drop("max_ts")
 
 
-def _shard(physical: Physical, analyzed: Analyzed, shards: int) -> Column:
-    """All rows that must meet go to one shard: those of a group, of a window with a quota, of an ordered stream."""
-    window = physical.window
-    if physical.options.max_groups is not None and window is not None:
-        if not isinstance(window, Tumble):
+def _shard(physical: Physical, shards: int) -> Column:
+    match meeting(physical):
+        case Meet.EVERYTHING:
             return F.lit(0)
-        meet: list[Column] = [F.floor((F.col(TS) - F.lit(window.offset)) / F.lit(window.size))]
-    elif physical.keys:
-        meet = [F.col(key.sql) for key in physical.keys]
-    elif window is not None or physical.ordered:
-        return F.lit(0)
-    elif analyzed.deduplicates:
-        meet = [F.col(DEDUP)]
-    else:
-        return F.pmod(F.spark_partition_id(), F.lit(shards)).cast("int")
+        case Meet.NOTHING:
+            return F.pmod(F.spark_partition_id(), F.lit(shards)).cast("int")
+        case Meet.IDENTITY:
+            meet = [F.col(DEDUP)]
+        case Meet.WINDOW if isinstance(physical.window, Tumble):
+            meet = [F.floor((F.col(TS) - F.lit(physical.window.offset)) / F.lit(physical.window.size))]
+        case _:
+            meet = [F.col(key.sql) for key in physical.keys]
     return F.pmod(F.hash(*meet), F.lit(shards)).cast("int")
 
 
@@ -165,4 +163,5 @@ def _finish(physical: Physical, wide: DataFrame) -> DataFrame:
     if physical.having is not None:
         wide = wide.where(~is_main | F.expr(physical.having))
     outputs = [F.expr(named.sql).alias(named.name) for named in physical.outputs]
-    return wide.select(TAG, *outputs, SIDE, ACCOUNT)
+    rank = F.col(OP) if physical.emit.mode is EmitMode.CHANGES else F.lit(None).cast("int")
+    return wide.select(TAG, *outputs, SIDE, ACCOUNT, rank.alias(RANK))

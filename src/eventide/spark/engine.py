@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,21 +16,30 @@ from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan
+from eventide.plan.side_output import Route
 from eventide.spark import session as sessions
 from eventide.spark.analysis import first_sentence
 from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
+from eventide.spark.side import SideOutput
+from eventide.spark.sinks.channel import Channel
+from eventide.spark.sinks.foreach import ForeachSink, Function
 from eventide.spark.sinks.registry import open_sink
 from eventide.spark.sources.common import SourceContext
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
+from eventide.storage.outbox import Outbox
+from eventide.storage.payloads import JSON_FIELDS
 from eventide.storage.results import Results
 from eventide.storage.spool import Spool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_LAST_DELIVERIES_SECONDS = 5.0  # for side sinks, when a stream is let go
 
 
 class Engine:
@@ -39,9 +49,15 @@ class Engine:
         self.spark = sessions.acquire(master, conf) if spark is None else spark
         self._default_shards = shards or sessions.default_shards(self.spark)
         self._streams: dict[str, RunningStream] = {}
+        self._functions: dict[str, list[tuple[Function, bool]]] = {}
 
-    def open(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> RunningStream:
-        """The stream, compiled and ready, from its checkpoint if it has one. Raises what is wrong with it."""
+    def open(
+        self, stream: logical.Stream, sinks: Iterable[logical.Sink], side_sinks: Mapping[str, logical.Sink] | None = None
+    ) -> RunningStream:
+        """The stream, compiled and ready, from its checkpoint if it has one. Raises what is wrong with it.
+
+        `sinks` take its rows or its late rows; `side_sinks` are those by name that its side output may go to.
+        """
         if stream.name in self._streams:
             return self._streams[stream.name]
         physical = plan(stream)
@@ -51,13 +67,34 @@ class Engine:
         names = tuple(branch.source.name for branch in physical.branches)
         heartbeat = Heartbeat(_pulses(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
-        router = Router(stream.name, results, compiled.outputs, compiled.originals, names)
+        side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
+        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side)
         spools = {name: Spool(self._layout.source(name)) for name in names}
         running = RunningStream(stream.name, self._layout.stream(stream.name), compiled, router, inbox, spools, heartbeat)
         self._streams[stream.name] = running
         for sink in sinks:
             self.attach(stream, sink)
+        for function, late in self._functions.get(stream.name, ()):
+            self._call(stream.name, function, late)
         return running
+
+    def _side_output(self, stream: logical.Stream, sinks: Mapping[str, logical.Sink], results: Results, identity: str) -> SideOutput:
+        by_sink: dict[str, dict[str, Route]] = {}
+        for kind, route in stream.routes.items():
+            if route.names_sink:
+                by_sink.setdefault(route.sink, {})[kind] = route
+        channels = [
+            Channel(
+                f"{name} of {stream.name}",
+                routes,
+                partial(open_sink, sinks[name], identity, JSON_FIELDS),
+                results,
+                self._layout.side(stream.name) / f"{name}.json",
+            )
+            for name, routes in by_sink.items()
+        ]
+        goes_back = any(route.source is not None for route in stream.routes.values())
+        return SideOutput(stream.routes, channels, Outbox(self._layout.reinject(stream.name), stream.name) if goes_back else None)
 
     def opened(self, name: str) -> RunningStream | None:
         """The stream if it has been opened; opens nothing."""
@@ -71,6 +108,16 @@ class Engine:
             is_late = sink.stream != stream.name
             (running.router.late_sinks if is_late else running.router.sinks).append(writer)
 
+    def foreach(self, stream: logical.Stream, function: Function, late: bool) -> None:
+        """Let `function` take what `stream` gives, or its late rows, from its next batch on."""
+        self._functions.setdefault(stream.name, []).append((function, late))
+        if stream.name in self._streams:
+            self._call(stream.name, function, late)
+
+    def _call(self, stream: str, function: Function, late: bool) -> None:
+        router = self._streams[stream].router
+        (router.late_sinks if late else router.sinks).append(ForeachSink(stream, function))
+
     def analyze(self, stream: logical.Stream) -> None:
         """Raise whatever Spark finds wrong with a stream, without keeping anything."""
         self._compile(plan(stream), self._default_shards)
@@ -79,6 +126,7 @@ class Engine:
         running = self._streams.pop(name, None)
         if running is not None:
             running.stop()
+            running.router.close(_LAST_DELIVERIES_SECONDS)
 
     def reset(self) -> None:
         """Stop and forget all streams; the next `open` starts from their checkpoints."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
+from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql.types import StringType
 
 from eventide.errors import SqlError
-from eventide.kernels.aggregates import OF_NUMBERS, AggregateSpec
+from eventide.kernels.aggregates import OF_NUMBERS, AggregateSpec, UserAggregate, aggregates
 from eventide.kernels.contract import KernelSpec
 from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
@@ -15,8 +20,9 @@ from eventide.kernels.panes import PanedSpec
 from eventide.kernels.session import SessionSpec
 from eventide.kernels.slide import SlideSpec
 from eventide.plan.logical import EmitMode, Hop, Session, Slide, Tumble
+from eventide.plan.meeting import late_policy
 from eventide.plan.physical import PackedAggregate, Physical
-from eventide.spark.analysis import Analyzed
+from eventide.spark.analysis import Analyzed, parsed_type
 from eventide.spark.types import to_arrow
 
 
@@ -35,9 +41,8 @@ def kernel_spec(physical: Physical, analyzed: Analyzed) -> KernelSpec:
         case Slide():
             inner = SlideSpec(window.lookback, window.lookahead, **_common(physical, analyzed))
     within = [branch.source.dedup.within for branch in physical.branches if branch.source.dedup is not None]
-    return IntakeSpec(
-        inner, inner.sides, physical.options.late_policy.value, physical.options.max_lateness, dedup_within=max(within, default=None)
-    )
+    policy = late_policy(physical).value
+    return IntakeSpec(inner, inner.sides, policy, physical.options.max_lateness, dedup_within=max(within, default=None))
 
 
 def _forward(physical: Physical, analyzed: Analyzed) -> ForwardSpec:
@@ -65,6 +70,7 @@ def _aggregate(call: PackedAggregate, analyzed: Analyzed) -> AggregateSpec:
     inputs = tuple(analyzed.packed[name].dataType for name in call.inputs)
     if call.function in OF_NUMBERS and isinstance(inputs[0], StringType):
         raise SqlError(f"{call.sql}: {call.function} does not take text", help="cast it to the type that is meant: CAST(... AS DOUBLE)")
+    user = None if call.returns is None else aggregates.resolve(call.function)
     return AggregateSpec(
         call.name,
         call.function,
@@ -73,4 +79,22 @@ def _aggregate(call: PackedAggregate, analyzed: Analyzed) -> AggregateSpec:
         to_arrow(analyzed.results[call.name].dataType),
         call.distinct,
         call.parameters,
+        user,
+        None if user is None else _state_type(call, user),
     )
+
+
+def _state_type(call: PackedAggregate, user: UserAggregate) -> pa.DataType:
+    """The type of the state; the functions that keep it will be pickled by value, so that workers need not import them."""
+    for function in (user.create, user.update, user.merge, user.finish):
+        module = sys.modules.get(getattr(function, "__module__", None) or "")
+        if module is not None and not _is_installed(module):
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return to_arrow(parsed_type(call.sql, user.state))
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """Whether workers have the module too: Python's own, an installed one, or the main program, which is shipped in any case."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    file = getattr(module, "__file__", None)
+    return module.__name__ == "__main__" or file is None or any(file.startswith(f"{place}/") for place in places)

@@ -95,9 +95,10 @@ def _carried_mark(frame: DataFrame, source: Source) -> Column:
         kind = frame.select(expression.alias("t")).schema["t"].dataType
     except AnalysisException as error:
         raise SqlError(f"{source.watermark_sql}: {first_sentence(error)}") from None
-    if isinstance(kind, TimestampType):
-        return timestamp_micros(expression, kind, what)
-    return micros(expression, kind, event_time_types.resolve(source.event_time.type), what)
+    is_time = isinstance(kind, TimestampType)
+    parser = event_time_types.resolve(source.event_time.type)
+    mark = timestamp_micros(expression, kind, what) if is_time else micros(expression, kind, parser, what)
+    return F.when(mark <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), mark)
 
 
 def _identity(source: Source) -> Column:

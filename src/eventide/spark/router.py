@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 
 from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.spark.pack import ACCOUNT, SIDE, TAG
+from eventide.spark.pack import ACCOUNT, RANK, SIDE, TAG
+from eventide.spark.side import SideOutput
 from eventide.spark.sinks.contract import Sink
 from eventide.storage.payloads import PAYLOAD_SCHEMA, original_rows, to_payloads
 from eventide.storage.results import Account, Results, add_counts
@@ -40,6 +41,7 @@ class Router:
     sources: tuple[str, ...]
     sinks: list[Sink] = field(default_factory=list)
     late_sinks: list[Sink] = field(default_factory=list)
+    side: SideOutput = field(default_factory=lambda: SideOutput({}))
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
     failure: BaseException | None = None
     _warned: bool = False
@@ -51,6 +53,12 @@ class Router:
         except BaseException as error:
             self.failure = error
             raise
+
+    def close(self, seconds: float) -> None:
+        """Let the sinks go; side sinks get `seconds` for what waits."""
+        self.side.close(seconds)
+        for sink in (*self.sinks, *self.late_sinks):
+            sink.close()
 
     def _route(self, table: pa.Table, batch: int) -> None:
         if table.num_rows == 0:
@@ -64,10 +72,15 @@ class Router:
             late = original_rows(side.filter(pc.equal(side["kind"], "late")), self.originals)
             for sink in self.late_sinks:
                 sink.write(batch, late)
-        self.results.write(main, side, account)
+        self.side.send_back(batch, side)
+        self.results.write(main, self.side.keep(side), account)
+        self.side.stored(batch)
 
     def _main(self, table: pa.Table) -> pa.Table:
-        return _tagged(table, "main").select(self.outputs.names).cast(self.outputs)
+        main = _tagged(table, "main")
+        if main.num_rows and main[RANK].null_count == 0:
+            main = main.take(pc.array_sort_indices(main[RANK]))  # stable: what is taken back, of all shards, comes first
+        return main.select(self.outputs.names).cast(self.outputs)
 
     def _side(self, table: pa.Table) -> pa.Table:
         side = _tagged(table, "side")

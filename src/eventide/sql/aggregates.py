@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
-from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS
-from eventide.plan.logical import AggregateCall
-from eventide.plan.validate import SUPPORTED_AGGREGATES
+from eventide.plan.logical import FILTERED, IGNORE_NULLS, AggregateCall
+from eventide.plan.validate import SUPPORTED_AGGREGATES, USER_AGGREGATES
+from eventide.sql.dialect import EventideParser
 from eventide.sql.tokens import Call, Span, calls, closing, split_commas, word
 
 
@@ -38,6 +38,7 @@ _TABLE = (
     Aggregate("stddev_samp", aliases=("stddev", "std")),
     Aggregate("stddev_pop"),
     Aggregate("first", parameters=(0, 1), aliases=("first_value",), takes_nulls=True),
+    Aggregate("any_value", parameters=(0, 1), takes_nulls=True),
     Aggregate("last", parameters=(0, 1), aliases=("last_value",), takes_nulls=True),
     Aggregate("min_by", (2, 2)),
     Aggregate("max_by", (2, 2)),
@@ -52,7 +53,7 @@ AGGREGATES = {name: aggregate for aggregate in _TABLE for name in (aggregate.nam
 
 # Aggregates of Spark that no kernel computes: known, so that they are refused rather than taken for scalars.
 _OTHERS = frozenset(
-    """any_value bit_and bit_or bit_xor corr count_if count_min_sketch covar_pop covar_samp grouping grouping_id histogram_numeric
+    """bit_and bit_or bit_xor corr count_if count_min_sketch covar_pop covar_samp grouping grouping_id histogram_numeric
     hll_sketch_agg hll_union_agg bitmap_construct_agg bitmap_or_agg kurtosis listagg string_agg median mode percentile percentile_cont
     percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness
     try_avg try_sum max_min_by approx_top_k""".split()
@@ -74,12 +75,18 @@ def find_aggregates(span: Span) -> list[FoundAggregate]:
     """The outermost aggregate calls of an expression; one inside another is an error."""
     found: list[FoundAggregate] = []
     for call in calls(span):
-        if call.name not in AGGREGATE_NAMES:
+        if call.name not in AGGREGATE_NAMES and call.name not in USER_AGGREGATES:
             continue
         if any(outer.span.covers(call.span.start, call.span.end) for outer in found):
             raise call.span.error("an aggregate cannot stand inside another one", "aggregate columns or scalar expressions")
         found.append(_with_modifiers(span, call))
     return found
+
+
+def unregistered(span: Span, start: int, end: int) -> str | None:
+    """The innermost function around this place that is none of Spark's as far as is known: perhaps an aggregate to be registered."""
+    around = [call for call in calls(span) if call.span.covers(start, end) and call.name.upper() not in EventideParser.FUNCTIONS]
+    return min(around, key=lambda call: call.span.end - call.span.start).name if around else None
 
 
 def refuse_aggregates(span: Span, where: str, help: str) -> None:
@@ -90,9 +97,7 @@ def refuse_aggregates(span: Span, where: str, help: str) -> None:
 def to_plan(found: FoundAggregate, name: str, render: Callable[[Span], str]) -> AggregateCall:
     """The call as the plan has it; `render` gives the SQL of an input over the columns of FROM."""
     call = found.call
-    aggregate = AGGREGATES.get(call.name)
-    if aggregate is None or aggregate.name not in SUPPORTED_AGGREGATES:
-        raise found.span.error(f"the aggregate {call.name} is not supported", f"supported: {', '.join(sorted(SUPPORTED_AGGREGATES))}")
+    aggregate = _aggregate_of(found)
     arguments, distinct = call.arguments, False
     if arguments is not None and word(arguments.tokens[0]) in ("DISTINCT", "ALL"):
         distinct = word(arguments.tokens[0]) == "DISTINCT"
@@ -111,7 +116,19 @@ def to_plan(found: FoundAggregate, name: str, render: Callable[[Span], str]) -> 
             rendered, constants = (*rendered, condition), (*constants, FILTERED)
         else:
             rendered = tuple(f"CASE WHEN {condition} THEN {text} END" for text in rendered)
-    return AggregateCall(name, aggregate.name, rendered, distinct, constants)
+    returns = None if call.name in AGGREGATES else USER_AGGREGATES.resolve(call.name).returns
+    return AggregateCall(name, aggregate.name, rendered, distinct, constants, returns)
+
+
+def _aggregate_of(found: FoundAggregate) -> Aggregate:
+    name = found.call.name
+    if name in USER_AGGREGATES:
+        return Aggregate(name, (1, 64), takes_nulls=True)
+    aggregate = AGGREGATES.get(name)
+    if aggregate is None or aggregate.name not in SUPPORTED_AGGREGATES:
+        help = f"supported: {', '.join(sorted(SUPPORTED_AGGREGATES))}; or define it: eventide.aggregates.register('{name}', ...)"
+        raise found.span.error(f"the aggregate {name} is not supported", help)
+    return aggregate
 
 
 def _counts_rows(parts: list[Span], distinct: bool, found: FoundAggregate) -> bool:
@@ -149,7 +166,7 @@ def _with_modifiers(span: Span, call: Call) -> FoundAggregate:
             condition = span.part(end + 3, close)
             end = close + 1
         elif following in ("IGNORE", "RESPECT") and end + 1 < len(span.tokens) and word(span.tokens[end + 1]) == "NULLS":
-            if AGGREGATES.get(call.name, Aggregate("")).name not in ("first", "last"):
+            if AGGREGATES.get(call.name, Aggregate("")).name not in ("first", "last", "any_value"):
                 raise span.part(end, end + 2).error(f"{following} NULLS is for first and last", "leave it out")
             ignore_nulls = following == "IGNORE"
             end += 2

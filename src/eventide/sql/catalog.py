@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from eventide.errors import CatalogError, suggest
 from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.validate import sources_of, validate
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
@@ -55,11 +56,18 @@ class Catalog:
             return stream, False
         late = _find(self.late_names, name)
         if late is not None:
+            self._refuse_if_not_kept(self.late_names[late])
             return self.late_names[late], True
         source = _find(self.sources, name)
         if source is not None:
             raise CatalogError(f"{source} is a source, and only streams can be read", help=f"CREATE STREAM x AS SELECT ... FROM {source}")
         raise CatalogError(f"there is no stream {name}", help=suggest(name, [*self.streams, *self.late_names]))
+
+    def _refuse_if_not_kept(self, stream: str) -> None:
+        route = self.streams[stream].routes.get("late")
+        if route is not None and (route.sink == METRICS_ONLY or not route.include_original):
+            help = f"its side_output.late says so; db.side_output('{stream}', 'late') has what is kept"
+            raise CatalogError(f"the late rows of {stream} are not kept", help=help)
 
     def source(self, name: str) -> Source:
         return self.sources[self._known("source", self.sources, name)]
@@ -79,8 +87,17 @@ class Catalog:
         return everything[found]
 
     def texts(self) -> list[str]:
-        """The statements that make this catalog again, in order."""
-        return list(self._texts.values())
+        """The statements that make this catalog again, in an order in which everything is there before it is named."""
+        ranks = {**dict.fromkeys(self.sources, 0), **dict.fromkeys(self.streams, 2)}
+        ranks.update({name: 1 if sink.stream is None else 3 for name, sink in self.sinks.items()})
+        return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
+
+    def redefine(self, statement: CreateStream) -> None:
+        """Take a stream's definition in place of the one that is there, whatever reads it."""
+        rest = self.without(self.stream(statement.name).name)
+        rest._add(statement)
+        rest._check_sinks(statement.name)
+        self.sources, self.streams, self.sinks, self._texts = rest.sources, rest.streams, rest.sinks, rest._texts
 
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> Catalog:
@@ -179,6 +196,10 @@ class Catalog:
     def _refuse_if_read(self, source: str) -> None:
         for stream in self.readers(source):
             raise CatalogError(f"the stream {stream} reads the source {source}", help=f"DROP STREAM {stream} first")
+        for other in self.streams.values():
+            if any(route.source == source for route in other.routes.values()):
+                help = f"DROP STREAM {other.name} first"
+                raise CatalogError(f"the stream {other.name} sends rows back to the source {source}", help=help)
 
     def _refuse_if_routed(self, sink: str) -> None:
         for stream in self.routers(sink):

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from eventide.errors import SqlError, suggest
 from eventide.plan.logical import AggregateCall, EmitMode, Named, Window, WindowAggregate
 from eventide.plan.names import quoted
-from eventide.sql.aggregates import find_aggregates, refuse_aggregates, to_plan
+from eventide.sql.aggregates import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.naming import output_name
 from eventide.sql.nodes import SelectItem, SelectNode, WindowTable
@@ -281,7 +281,7 @@ class _Lowering:
         for reference in references(span):
             start, end = reference.places[0][0], reference.places[-1][1]
             if not any(edit.start <= start and end <= edit.end for edit in edits):
-                edits.append(self._reference(reference, outputs, aliases_first))
+                edits.append(self._reference(reference, outputs, aliases_first, unregistered(span, start, end)))
         return span.render(edits)
 
     def _aggregate_edits(self, span: Span) -> list[Edit]:
@@ -344,7 +344,7 @@ class _Lowering:
             return []
         return [Edit(have[i].start, have[i + length - 1].end, text) for i in places]
 
-    def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool) -> Edit:
+    def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
         if found is not None and found[1] == 1 and _is_pseudo(reference, self.mode):
             help = f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
@@ -359,6 +359,8 @@ class _Lowering:
                     return reference.upto(1, f"({output.sql})")
         if found is not None:
             help = f"add {found[0].name} to GROUP BY, or aggregate it, as in max({found[0].name})"
+            if within is not None:
+                help += f"; if {within} is an aggregate of yours, register it first: eventide.aggregates.register('{within}', ...)"
             raise reference.error(f"{found[0].name} is neither a group key nor aggregated", help)
         return self._pseudo(reference, outputs)
 

@@ -66,6 +66,7 @@ SINK_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "console": Connector({}),
     "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
+    "postgres": Connector({"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count")}, required=("url", "table")),
 }
 
 STREAM_OPTIONS: Mapping[str, Option] = {

@@ -36,9 +36,9 @@ class _Reader:
             for key in ("rate_limit", "include_original"):
                 if self._key(key) in self._options.given:
                     raise self._error(key, f"'{METRICS_ONLY}' sends nothing", "leave it out")
-        if not (original and sink != METRICS_ONLY) and self._kind == "late" and self._stream.emit.late_to is not None:
-            what = f"'{METRICS_ONLY}' keeps no late rows" if sink == METRICS_ONLY else "without the original event no late row can be given back"
-            raise self._error("sink", f"{what}, so {self._stream.emit.late_to} would stay empty", "leave LATE DATA TO out, or this option")
+        late_to = self._stream.emit.late_to
+        if self._kind == "late" and late_to is not None and (sink == METRICS_ONLY or not original):
+            raise self._error("sink", f"this keeps no late rows, so {late_to} would stay empty", "leave LATE DATA TO out, or this option")
         return Route(sink, original, None if rate is None else parse_rate(rate), self._source(sink, original, sources))
 
     def _sink(self, sinks: Mapping[str, Sink]) -> str:

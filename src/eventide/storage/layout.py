@@ -7,6 +7,8 @@
     streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream is to take in
     streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
     streams/NAME/results/        what the stream gave, one set of files per batch
+    streams/NAME/side/           how far each side sink has come, one file per sink
+    streams/NAME/reinject/       rows on their way back to sources
 """
 
 from __future__ import annotations
@@ -45,6 +47,12 @@ class Layout:
 
     def spark(self, stream: str) -> Path:
         return self.stream(stream) / "spark"
+
+    def side(self, stream: str) -> Path:
+        return self.stream(stream) / "side"
+
+    def reinject(self, stream: str) -> Path:
+        return self.stream(stream) / "reinject"
 
     def results(self, stream: str) -> Path:
         return self.stream(stream) / "results"

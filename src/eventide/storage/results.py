@@ -51,6 +51,18 @@ class Results:
         self._batches.append(account.batch)
         self._latest = account
 
+    def batches(self, after: int = -1) -> list[int]:
+        """The batches that are kept, later than `after`, in order."""
+        return [batch for batch in list(self._batches) if batch > after]
+
+    def side(self, batch: int) -> pa.Table | None:
+        """The payloads of one batch, read anew; None if it has none."""
+        path = self._path(batch, "side")
+        if not path.exists():
+            return None
+        with pa.OSFile(str(path), "rb") as file:
+            return pa.ipc.open_file(file).read_all()
+
     def latest(self) -> Account | None:
         return self._latest
 

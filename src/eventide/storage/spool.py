@@ -7,6 +7,7 @@ conversion of values is Spark's, and a row that does not decode can be shown as 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,9 @@ import pyarrow as pa
 from eventide.storage.atomic import replacing, write_bytes
 
 SCHEMA = pa.schema([("seq", pa.int64()), ("received_at", pa.int64()), ("row", pa.string())])
+
+
+_ORIGIN = b"eventide.origin"
 
 
 class Spool:
@@ -27,14 +31,24 @@ class Spool:
     def rows_path(self, number: int) -> Path:
         return self.folder / f"{number:012d}.arrow"
 
-    def append_rows(self, rows: list[str], received_at: int, number: int) -> None:
-        """Keep `rows` as item `number`; durable when it returns."""
+    def append_rows(self, rows: list[str], received_at: int, number: int, origin: str = "") -> None:
+        """Keep `rows` as item `number`; durable when it returns. `origin` says which stream and batch sent them back."""
         count = len(rows)
         columns = [pa.array(range(count), pa.int64()), pa.repeat(pa.scalar(received_at, pa.int64()), count), pa.array(rows, pa.string())]
-        table = pa.table(columns, schema=SCHEMA)
+        schema = SCHEMA.with_metadata({_ORIGIN: origin}) if origin else SCHEMA
+        table = pa.table(columns, schema=schema)
         with replacing(self.rows_path(number)) as temporary, pa.OSFile(str(temporary), "wb") as file:
-            with pa.ipc.new_file(file, SCHEMA) as writer:
+            with pa.ipc.new_file(file, schema) as writer:
                 writer.write_table(table, max_chunksize=65_536)
+
+    def origin(self, number: int) -> str:
+        """The stream and batch that sent item `number` back; empty for rows from outside, or if there is no such item."""
+        path = self.rows_path(number)
+        if not path.exists():
+            return ""
+        with pa.memory_map(str(path)) as file:
+            metadata = pa.ipc.open_file(file).schema.metadata or {}
+        return (metadata.get(_ORIGIN) or b"").decode()
 
     def append_watermark(self, at: int, number: int) -> None:
         """Keep an external watermark, in microseconds, as item `number`; durable when it returns."""
@@ -47,6 +61,27 @@ class Spool:
 
     def _watermark_path(self, number: int) -> Path:
         return self.folder / f"{number:012d}.watermark"
+
+
+class Spools:
+    """The spools of all sources, and the number of each one's newest item. Not for several threads at once."""
+
+    def __init__(self, folder_of: Callable[[str], Path]) -> None:
+        self._folder_of = folder_of
+        self._last: dict[str, int] = {}
+
+    def spool(self, source: str) -> Spool:
+        return Spool(self._folder_of(source))
+
+    def append(self, source: str, write: Callable[[Spool, int], None]) -> None:
+        """Let `write` add the next item; if it fails its number stays free, so that there is never a gap."""
+        spool = self.spool(source)
+        number = (self._last[source] if source in self._last else spool.last()) + 1
+        write(spool, number)
+        self._last[source] = number
+
+    def forget(self, source: str) -> None:
+        self._last.pop(source, None)
 
 
 def read_rows(path: Path) -> pa.Table:

@@ -20,6 +20,7 @@ from eventide.kernels.sides import Sides
 from eventide.kernels.slide import SlideSpec
 from eventide.kernels.store import MemoryStore
 from eventide.plan.logical import Hop, Session, Slide, Stream, Tumble
+from eventide.plan.meeting import Meet, late_policy, meeting
 from eventide.plan.physical import Physical
 from eventide.testing.aggregates import frozen
 from eventide.testing.arrivals import Arrival
@@ -71,13 +72,16 @@ class KernelRunner(BatchRunner):
 
     def _shard(self, arrival: Arrival) -> int:
         """All rows that must meet go to one shard, by the rules of the engine."""
-        window = self.physical.window
-        meet = frozen([arrival.packed[key.sql] for key in self.physical.keys])
-        if self.physical.options.max_groups is not None:
-            meet = ((arrival.time or 0) - window.offset) // window.size if isinstance(window, Tumble) else ()
-        elif window is None:
-            meet = () if self.physical.ordered else arrival.identity
-        return zlib.crc32(repr(meet).encode()) % len(self.stores) if meet != () else 0
+        match meeting(self.physical):
+            case Meet.EVERYTHING:
+                return 0
+            case Meet.WINDOW if isinstance(self.physical.window, Tumble):
+                meet: Any = ((arrival.time or 0) - self.physical.window.offset) // self.physical.window.size
+            case Meet.GROUP:
+                meet = frozen([arrival.packed[key.sql] for key in self.physical.keys])
+            case _:
+                meet = arrival.identity
+        return zlib.crc32(repr(meet).encode()) % len(self.stores)
 
     def _table(self, rows: Sequence[Arrival]) -> pa.Table:
         self._seq += len(rows)
@@ -131,7 +135,7 @@ def kernel_spec(physical: Physical) -> IntakeSpec:
     spans = {branch.source.dedup.within for branch in physical.branches if branch.source.dedup}
     if len(spans) > 1:
         raise unsupported("sources that deduplicate within different spans")
-    return IntakeSpec(inner, sides, physical.options.late_policy.value, physical.options.max_lateness, max(spans, default=None))
+    return IntakeSpec(inner, sides, late_policy(physical).value, physical.options.max_lateness, max(spans, default=None))
 
 
 def _common(physical: Physical, types: Types) -> dict[str, Any]:

@@ -145,15 +145,19 @@ class Windows(Operator):
         if self.mode is EmitMode.ON_WATERMARK:
             self._emit([held for held in self.open if held.waits and watermark >= held.end])
         closed = self.tracker.close(watermark)
-        self._emit([held for held in closed if held.waits])
+        self._emit([held for held in closed if self._emits_at_close(held)])
         self.open = [held for held in self.open if held not in closed]
 
     def tick(self) -> None:
         if self.mode is EmitMode.EVERY:
             self._emit([held for held in self.open if held.waits])
 
+    def _emits_at_close(self, held: Held) -> bool:
+        """What has changed since its last emission; with EVERY all, so that the last emission of a window is its result."""
+        return held.waits or self.mode is EmitMode.EVERY
+
     def flush(self) -> None:
-        self._emit([held for held in self.open if held.waits])
+        self._emit([held for held in self.open if self._emits_at_close(held)])
         for held in self.open:
             self.tracker.forget(held)
             self.remember_flushed(held)

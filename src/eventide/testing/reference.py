@@ -60,7 +60,7 @@ class ReferenceModel(BatchRunner):
             self._put_aside(step, "late", BEHIND, arrival, arrival.time)
             return None
         if self._is_duplicate(arrival, arrival.time):
-            self._put_aside(step, "duplicate", DUPLICATE, arrival, decision.event_time)
+            self._put_aside(step, "duplicate", DUPLICATE, arrival, arrival.time)
             return None
         return decision.event_time
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from eventide.kernels.aggregates.user import UserAggregate
 
 
+# The parameters of plan.logical.AggregateCall, which kernels cannot import.
 FILTERED = "filtered"  # a parameter: the last input is a condition, and rows for which it does not hold do not count
 IGNORE_NULLS = "ignore nulls"  # a parameter of first and last
 
@@ -37,12 +38,13 @@ class AggregateSpec:
     distinct: bool = False
     parameters: tuple[str, ...] = ()
     user: UserAggregate | None = None  # the implementation of one that is not built in
+    state_type: pa.DataType | None = None  # of the state that it keeps
 
     def describe(self) -> str:
         """Text that changes exactly when the state would mean something else."""
         kinds = ",".join(map(str, self.input_types))
         call = f"{self.function}({'distinct ' if self.distinct else ''}{kinds};{','.join(self.parameters)})->{self.result_type}"
-        return call if self.user is None else f"{call}/{self.user.state_type}"
+        return call if self.user is None else f"{call}/{self.state_type}"
 
 
 class Aggregate(ABC):

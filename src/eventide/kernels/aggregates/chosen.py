@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS, Aggregate, AggregateSpec, present
-from eventide.kernels.columns import Ints, dense_rank, typed
+from eventide.kernels.columns import Ints, dense_rank, holds_floats, normalised, typed
 from eventide.kernels.grouping import Segments
 
 FIRST = frozenset({"first", "first_value", "any_value"})
@@ -54,9 +54,12 @@ class Chosen(Aggregate):
 
     def _choose(self, order: pa.Array, values: pa.Array, rows: Ints, groups: Segments) -> list[pa.Array]:
         some = pa.array(rows)
-        ranks = [dense_rank(column.take(some)) for column in (values, order)]
+        value, by = values.take(some), order.take(some)
+        ranks = [dense_rank(value), dense_rank(by)]
+        if holds_floats(by.type):  # to the order both zeros are the same; which of them is kept must not depend on arrival
+            ranks = [ranks[1], ranks[0], dense_rank(normalised(by))]
         group = groups.group[rows]
-        turn = np.lexsort((ranks[0], ranks[1], group))
+        turn = np.lexsort((*ranks, group))
         if self._takes_last:
             turn = turn[::-1]
         numbers, at = np.unique(group[turn], return_index=True)

@@ -41,13 +41,13 @@ _REPEATS_ARE_HARMLESS = frozenset(
 OF_NUMBERS = frozenset(name for name, made in _BUILDERS.items() if made in (Sum, Average, Truth, Spread, Percentile))  # or booleans, times
 
 SUPPORTED: frozenset[str] = frozenset(_BUILDERS)
-user_aggregates = UserAggregates(SUPPORTED)
+aggregates = UserAggregates(SUPPORTED)
 
 
 def build_aggregate(spec: AggregateSpec) -> Aggregate:
     """The computation for a spec; OptionError names the known functions if there is none."""
     if spec.user is not None:
-        return UserDefined(spec)
+        return Distinct(UserDefined(spec)) if spec.distinct else UserDefined(spec)
     builder = _BUILDERS.get(spec.function)
     if builder is None:
         raise OptionError(f"there is no aggregate {spec.function}", help=suggest(spec.function, SUPPORTED))

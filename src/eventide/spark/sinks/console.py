@@ -15,3 +15,6 @@ class ConsoleSink:
     def write(self, batch: int, rows: pa.Table) -> None:
         if rows.num_rows:
             print(f"{self._name}, batch {batch}\n{Result(rows).to_text(self._limit)}", flush=True)
+
+    def close(self) -> None:
+        pass

@@ -11,3 +11,7 @@ class Sink(Protocol):
     def write(self, batch: int, rows: pa.Table) -> None:
         """Take the rows of a batch, possibly none. After a crash the same batch comes again, with the same rows."""
         ...
+
+    def close(self) -> None:
+        """Let go of what is held open; no batch follows."""
+        ...
