@@ -5,12 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_SECONDS ?= 20
-PURE_TESTS := tests/sql tests/kernels tests/properties
+PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 
-.PHONY: help setup demo test test-pure lint bench clean
+.PHONY: help setup demo test test-slow test-pure lint bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,6 +27,9 @@ demo: setup ## a live pipeline on local Spark, and what became of every row
 
 test: test-pure ## all tests that are not slow, on local Spark
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-slow: setup ## what takes minutes: random plans on Spark, transcripts with restarts and in single rows
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-pure: setup ## the tests of the packages that must work without Spark, where pyspark cannot be imported
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -p without_pyspark $(PURE_TESTS)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.describe import describe_object, list_objects, text_result
 from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
 from eventide.kernels.contract import SIDE_KINDS
@@ -26,11 +27,12 @@ from eventide.plan.planner import plan
 from eventide.result import Result
 from eventide.rowtext import encode_rows
 from eventide.sql import statements as st
-from eventide.sql.catalog import Catalog
+from eventide.sql.catalog import LATE_SUFFIX, Catalog
 from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
+from eventide.storage.replays import Replays
 from eventide.storage.spool import Spools
 from eventide.why import why
 
@@ -69,7 +71,7 @@ class Database:
         shards: int | None = None,
     ) -> None:
         self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
-        self._layout = Layout(_folder(checkpoint) if self._temporary is None else self._temporary)
+        self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or ""))
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
             self.catalog = self._load_catalog()
@@ -257,7 +259,7 @@ class Database:
         with self._guard:
             self._check_open()
             definition = self.catalog.source(source)
-            at = _micros(ts)
+            at = moment_micros(ts)
             self._spools.append(definition.name, lambda spool, number: spool.append_watermark(at, number))
             self._publish_live()
 
@@ -321,6 +323,19 @@ class Database:
             payloads = self._payloads(self.catalog.stream(stream).name)
             return Result(payloads if kind is None else payloads.filter(pc.equal(payloads["kind"], kind)), JSON_FIELDS)
 
+    def late_replay(self, stream: str) -> Result:
+        """Fold late rows into the windows that they missed, and emit the corrected rows with the next `emit_epoch`.
+
+        Gives the corrections, which `read` and the stream's sinks have as well. Each late row is replayed once. An error
+        says what of a stream cannot be replayed exactly.
+        """
+        with self._guard:
+            self._check_open()
+            name = self.catalog.stream(stream).name
+            self.catalog.resolve_readable(f"{name}{LATE_SUFFIX}")
+            self._open(name)
+            return Result(self._engine.replay(self.catalog.streams[name], self.catalog.sinks_of(name)))
+
     def watermark(self, stream: str) -> int | None:
         """Milliseconds since the epoch, or None before the first row."""
         with self._guard:
@@ -362,7 +377,8 @@ class Database:
         stream, is_late = self.catalog.resolve_readable(name)
         running = self._open(stream)
         if not is_late:
-            return running.router.results.read("main", running.compiled.outputs)
+            given, folder = running.router.results.read("main", running.compiled.outputs), self._layout.replay(stream)
+            return pa.concat_tables([given, Replays(folder).read(running.compiled.outputs)]) if folder.exists() else given
         payloads = self._payloads(stream)
         return original_rows(payloads.filter(pc.equal(payloads["kind"], "late")), running.compiled.originals)
 
@@ -462,24 +478,6 @@ class Database:
 def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
     """The stream whose rows a sink takes, if it is not for side output."""
     return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]
-
-
-def _folder(checkpoint: str | Path | None) -> Path:
-    folder = Path(str(checkpoint)).expanduser().absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"the checkpoint folder {folder} cannot be made: {error.strerror}") from None
-    return folder
-
-
-def _micros(ts: int | dt.datetime) -> int:
-    if isinstance(ts, bool) or not isinstance(ts, int | dt.datetime):
-        raise OptionError(f"a watermark is an int of milliseconds or a datetime, not {ts!r}")
-    if isinstance(ts, int):
-        return ts * 1000
-    moment = ts if ts.tzinfo else ts.replace(tzinfo=dt.UTC)
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
 
 def _located(error: EventideError, text: str) -> EventideError:

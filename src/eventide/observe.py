@@ -35,6 +35,7 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
             figures[name] = figures.get(name, 0) + value
     figures.update(stream.router.side.metrics())
     figures["late_dropped_count"] = figures["late"]  # the same figure by the name that watermark stages give it
+    figures["rows_per_second"] = float(stream.progress().get("processedRowsPerSecond") or 0.0)
     figures["batches"] = account.batch + 1 if account else 0
     figures["watermark"] = _millis(stream.watermark())
     figures["watermark_lag_ms"] = lag_ms(stream.watermark())
@@ -57,7 +58,7 @@ def progress_of(stream: RunningStream) -> dict[str, Any]:
     return {
         "stream": stream.name,
         "rows_in": figures["rows_in"],
-        "rows_per_second": float(stream.progress().get("processedRowsPerSecond") or 0.0),
+        "rows_per_second": figures["rows_per_second"],
         "watermark": None if watermark is None else EPOCH + dt.timedelta(microseconds=watermark),
         "watermark_lag_seconds": None if watermark is None else time.time() - watermark / 1_000_000,
         "open_windows": figures.get("open_windows", 0),

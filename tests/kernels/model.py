@@ -58,6 +58,21 @@ class PaneModel:
         return watermark is not None and start + self.size + self.lateness <= watermark
 
 
+class CumulateModel(PaneModel):
+    """Windows that begin every `size` and grow by `slide` at a time; they are told apart by their ends, here called starts."""
+
+    def pop(self, place: tuple[int, Any]) -> Row:
+        _, end, *rest = super().pop(place)
+        return (self.begin(end), end, *rest)
+
+    def begin(self, end: int) -> int:
+        return (end - 1 - self.offset) // self.size * self.size + self.offset
+
+    def starts(self, ts: int) -> Iterator[int]:
+        begin = (ts - self.offset) // self.size * self.size + self.offset
+        yield from (end - self.size for end in range(begin + self.slide, begin + self.size + 1, self.slide) if end > ts)
+
+
 @dataclass(eq=False)
 class Open:
     """One group's window: its values, and what of it was emitted."""

@@ -189,6 +189,16 @@ def test_a_decimal_that_does_not_fit_is_null() -> None:
     assert one("sum", [Decimal("9.9"), Decimal("9.9")], pa.decimal128(2, 1), pa.decimal128(2, 1)) is None
 
 
+def test_a_decimal_sum_that_leaves_38_digits_on_its_way_is_right_and_one_that_ends_there_is_null() -> None:
+    kind, big = pa.decimal128(38, 0), Decimal(9 * 10**37)
+    assert one("sum", [big, big], kind, kind) is None
+    assert one("sum", [big, None, big, -big], kind, kind) == big
+    assert one("avg", [big, big], kind, pa.decimal128(38, 4)) is None
+    small = Decimal("-1.5")
+    assert one("avg", [small, small, Decimal("-1.4")], pa.decimal128(38, 1), pa.decimal128(38, 5)) == Decimal("-1.46667")
+    assert one("avg", [None], pa.decimal128(38, 1), pa.decimal128(38, 5)) is None
+
+
 def test_the_average_of_large_decimals_keeps_its_digits() -> None:
     big = Decimal("12345678901234567890123456789.1234")
     assert one("avg", [big, big, big], pa.decimal128(33, 4), pa.decimal128(37, 8)) == big

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 
+import eventide
 from eventide.database import Database
 from tests.conftest import DatabaseFactory
 
@@ -124,3 +127,38 @@ def test_numbers_and_numeric_text_are_the_same_time(db_factory: DatabaseFactory,
     db.tick()
     assert db.read("a").fetchall() == db.read("b").fetchall()
     assert [row["window_start"].timestamp() for row in db.read("a")] == [-10, 0, 20]
+
+
+def day_of_year(value: str) -> dt.datetime | None:
+    """A parser in plain Python: '2024-060' is the 60th day of 2024."""
+    return dt.datetime.strptime(value, "%Y-%j").replace(tzinfo=dt.UTC)
+
+
+def test_event_times_of_ones_own_type(db: Database) -> None:
+    types = eventide.event_time_types
+    types.register("minutes_test", lambda column: F.timestamp_seconds(column * 60))
+    types.register("day_of_year_test", day_of_year)
+    assert {"minutes_test", "day_of_year_test", "iso8601"} <= set(types.list())
+    db.execute("""
+        CREATE SOURCE m (v BIGINT, at BIGINT, EVENT TIME at TYPE minutes_test);
+        CREATE SOURCE d (v BIGINT, at STRING, EVENT TIME at TYPE day_of_year_test);
+        CREATE STREAM a AS SELECT window_start, sum(v) AS t FROM m GROUP BY TUMBLE(at, INTERVAL '1' HOUR);
+        CREATE STREAM b AS SELECT window_start, sum(v) AS t FROM d GROUP BY TUMBLE(at, INTERVAL '1' DAY);
+    """)
+    db.write("m", [(1, 59), (2, 60), (4, 500)])
+    db.write("d", [(1, "2024-060"), (2, "2024-061"), (4, "soon"), (8, "2024-070")])
+    db.tick()
+    assert [(row["window_start"].hour, row["t"]) for row in db.read("a")] == [(0, 1), (1, 2)]
+    assert [(row["window_start"].strftime("%m-%d"), row["t"]) for row in db.read("b")] == [("02-29", 1), ("03-01", 2)]
+    (payload,) = db.side_output("b", kind="error")
+    assert payload["reason"] == "event_time_unparseable" and payload["error_detail"] == "soon"
+
+
+def test_why_names_the_source_that_holds_a_window_back(db: Database) -> None:
+    db.execute(TWO)
+    assert "has not run yet" in db.why("o")
+    db.write("a", [(1, 100), (2, 9000)])
+    db.write("b", [(4, 500)])
+    db.tick()
+    told = db.why("o")
+    assert "b" in told and "holds" in told and "advance_watermark" in told

@@ -16,7 +16,7 @@ from eventide.kernels.aggregates import AggregateSpec, UserAggregate
 from eventide.kernels.contract import KernelSpec
 from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.panes import CumulateSpec, PanedSpec
 from eventide.kernels.session import SessionSpec
 from eventide.kernels.slide import SlideSpec
 from tests.kernels import harness
@@ -130,6 +130,8 @@ CASES = {
     "tumble_backfill": Case(panes(10, 10), [batch(*[(n * 10, "A", n) for n in range(40)])], MORE),
     "hop": Case(panes(10, 4, offset=1), SOME, MORE),
     "hop_shared_slices": Case(panes(500, 10), MANY, [batch((901, "A", 1), watermark=700), advance(5000)]),
+    "cumulate": Case(CumulateSpec(20, 5, **KEYED_SUMS), SOME, MORE),
+    "cumulate_changes": Case(CumulateSpec(20, 5, **KEYED_SUMS, emit="changes"), SOME, MORE),
     "hop_changes": Case(panes(10, 4, emit="changes"), SOME, MORE),
     "tumble_changes": Case(panes(10, 10, emit="changes"), SOME, MORE),
     "tumble_on_update": Case(panes(10, 10, emit="on update", lateness=5), SOME, MORE),

@@ -93,11 +93,22 @@ def sql(master: Master = None, checkpoint: Checkpoint = None, conf: Conf = None,
 
 
 @app.command()
-def validate(file: File) -> None:
-    """Check a SQL or app file without starting Spark."""
+def validate(
+    file: File,
+    against: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can go on from it.")
+    ] = None,
+) -> None:
+    """Check a SQL or app file without starting Spark; with --against, whether it can resume from a checkpoint."""
     from eventide.cli.files import read_program
 
-    stdout().print(f"[green]ok[/green]: {read_program(file).summary()}")
+    program = read_program(file)
+    stdout().print(f"[green]ok[/green]: {program.summary()}")
+    if against is not None:
+        from eventide.cli.resume import print_resume
+
+        if not print_resume(program, against):
+            raise typer.Exit(1)
 
 
 @app.command()
@@ -126,6 +137,47 @@ def why(
     from eventide.cli.diagnosis import why_of
 
     stdout().print(why_of(checkpoint, stream), markup=False, soft_wrap=True)
+
+
+late = typer.Typer(help="Rows that came too late: which, what would have caught them, folding them in.", no_args_is_help=True)
+app.add_typer(late, name="late")
+
+StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream of the checkpoint.")]
+Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint folder of the stream.")]
+
+
+@late.command("list")
+def late_list(
+    stream: StreamName, checkpoint: Existing, limit: Annotated[int, typer.Option(min=1, help="How many rows to show, the newest.")] = 10
+) -> None:
+    """Late rows: why, how late, which window, and a histogram. Needs no Spark; the stream may be running."""
+    from eventide.cli.late import list_late
+
+    list_late(checkpoint, stream, limit)
+
+
+@late.command("advise")
+def late_advise(stream: StreamName, checkpoint: Existing) -> None:
+    """What lag or allowed lateness would have used 99, 99.9 and 100 % of the rows, and what it costs. Needs no Spark."""
+    from eventide.cli.late import advise_late
+
+    advise_late(checkpoint, stream)
+
+
+@late.command("replay")
+def late_replay(stream: StreamName, checkpoint: Existing) -> None:
+    """Fold late rows into the windows that they missed and emit the corrected rows. The stream must not be running elsewhere."""
+    from eventide.cli.late import replay_late
+
+    replay_late(checkpoint, stream)
+
+
+@app.command()
+def state(stream: StreamName, checkpoint: Existing) -> None:
+    """What a stream holds: windows, groups, bytes, the oldest. Needs no Spark; the stream may be running."""
+    from eventide.cli.state import print_state
+
+    print_state(checkpoint, stream)
 
 
 @app.command()

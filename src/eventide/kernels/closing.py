@@ -1,4 +1,4 @@
-"""Tumbling and hopping windows that emit once, when they close.
+"""Tumbling, hopping and cumulating windows that emit once, when they close.
 
     rows -> fold by (slice, keys) -> one blob per touched slice            every batch
     watermark -> read the slices of due windows, merge, emit, forget       when a window closes
@@ -106,7 +106,7 @@ class ClosingPanes:
             return
         windows = index.open_windows(self._paces)
         due = windows[windows <= closed]
-        keep_from = (closed + 1) * self._paces.per_slide
+        keep_from = self._paces.first_needed(closed)
         if len(due):
             self._emit(due, self._tree.parts(due, index.slices, keep_from, store), output)
         output.events["windows_closed"] += len(due)

@@ -1,4 +1,4 @@
-"""Tumbling and hopping windows whose groups are looked up with every batch: for modes that emit before the close, and
+"""Tumbling, hopping and cumulating windows whose groups are looked up with every batch: for modes that emit before the close, and
 for a limit on the groups of a window."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from eventide.kernels.columns import Ints, column, ints
 from eventide.kernels.contract import TS, USED, Output, Store
 from eventide.kernels.emission import Moments
 from eventide.kernels.grouping import group_rows
-from eventide.kernels.keyed import HASH, START, Directory, hashes_of, unmarked
+from eventide.kernels.keyed import END, HASH, Directory, hashes_of, unmarked
 from eventide.kernels.live import LiveKernel, Mask
 from eventide.kernels.sides import EVICTED_REASON, LATE_REASON, Sides
 from eventide.kernels.slices import SLICE
@@ -58,7 +58,7 @@ class EagerPanes(LiveKernel):
             output.counts[USED] -= int(evicted.sum())
             fresh = fresh.filter(pa.array(admitted))
         merged = self._merge(held, held, fresh, watermark, output)
-        self._count_windows(ints(merged, START), ints(held, START), directory, output)
+        self._count_windows(ints(merged, END), ints(held, END), directory, output)
         self._table.write(shelf.buckets, shelf.others, merged, directory, store)
 
     def _spread(self, partial: pa.Table, watermark: int | None, directory: Directory) -> tuple[Ints, pa.Table]:
@@ -75,16 +75,16 @@ class EagerPanes(LiveKernel):
     def _admitted(self, held: pa.Table, fresh: pa.Table, arrival: Ints, most: int, directory: Directory) -> Mask:
         """Which new rows belong to groups that are known in their window or still fit into it, first come first served."""
         both = pa.concat_tables([held, fresh])
-        by = [column(both, name) for name in (START, *self._aggregation.keys)]
+        by = [column(both, name) for name in (END, *self._aggregation.keys)]
         group = present(group_rows(by, [], segments=True).segments).group
         known, group = group[: held.num_rows], group[held.num_rows :]
         in_turn = np.argsort(arrival, kind="stable")
         newcomers, first = np.unique(group[in_turn], return_index=True)
         is_new = ~np.isin(newcomers, known)
         newcomers, first = newcomers[is_new], first[is_new]
-        starts = ints(fresh, START)[in_turn[first]]
-        order = np.lexsort((first, starts))
-        window, begins, counts = np.unique(starts[order], return_index=True, return_counts=True)
+        ends = ints(fresh, END)[in_turn[first]]
+        order = np.lexsort((first, ends))
+        window, begins, counts = np.unique(ends[order], return_index=True, return_counts=True)
         place = np.arange(len(order)) - np.repeat(begins, counts)
         room = np.repeat(most - _looked_up(directory, window), counts)
         return np.isin(group, known) | np.isin(group, newcomers[order][place < room])
@@ -96,28 +96,28 @@ class EagerPanes(LiveKernel):
         output.side += self._sides.payloads(rows.filter(pa.array(chosen)), kind, reason, windows=windows)
 
     def _count_windows(self, after: Ints, before: Ints, directory: Directory, output: Output) -> None:
-        """Keep the number of groups per window up to date."""
-        starts, groups = np.unique(np.concatenate((directory.windows, after, before)), return_inverse=True)
-        counts = np.zeros(len(starts), np.int64)
-        counts[np.searchsorted(starts, directory.windows)] = directory.groups
+        """Keep the number of groups per window up to date; windows are known by their ends."""
+        ends, groups = np.unique(np.concatenate((directory.windows, after, before)), return_inverse=True)
+        counts = np.zeros(len(ends), np.int64)
+        counts[np.searchsorted(ends, directory.windows)] = directory.groups
         known = len(directory.windows)
-        counts += np.bincount(groups[known : known + len(after)], minlength=len(starts))
-        counts -= np.bincount(groups[known + len(after) :], minlength=len(starts))
-        output.events["windows_opened"] += len(starts) - known
-        directory.windows, directory.groups = starts, counts
+        counts += np.bincount(groups[known : known + len(after)], minlength=len(ends))
+        counts -= np.bincount(groups[known + len(after) :], minlength=len(ends))
+        output.events["windows_opened"] += len(ends) - known
+        directory.windows, directory.groups = ends, counts
 
     def _forget(self, closed: pa.Table, watermark: int | None, directory: Directory, output: Output) -> None:
         last = self._paces.last_closed(watermark)
         if last is None:
             return
-        is_open = directory.windows > self._paces.starts(np.array([last]))[0]
+        is_open = directory.windows > self._paces.ends(np.array([last]))[0]
         directory.changed |= not is_open.all() or bool((directory.flushed <= last).any())
         output.events["windows_closed"] += int((~is_open).sum())
         directory.windows, directory.groups = directory.windows[is_open], directory.groups[is_open]
         directory.flushed = directory.flushed[directory.flushed > last]
 
     def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
-        windows = self._paces.last_windows_of(self._paces.slices_of(directory.windows))
+        windows = self._paces.ending_at(directory.windows)
         output.events["windows_closed"] += len(windows)
         directory.flushed = np.union1d(directory.flushed, windows)
         directory.windows, directory.groups = directory.windows[:0], directory.groups[:0]

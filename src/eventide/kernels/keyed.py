@@ -1,6 +1,6 @@
 """Open windows by group, in buckets by the hash of the group's key, for kernels that look groups up.
 
-A bucket is one blob: the rows of its groups, sorted by hash and window start, so that equal contents are equal bytes. The number
+A bucket is one blob: the rows of its groups, sorted by hash and window, so that equal contents are equal bytes. The number
 of buckets is a power of two that follows the number of rows (some hundred a bucket): a small batch then reads and
 writes a few small blobs, and a large one pays a fraction of a microsecond per row. A directory, one small blob, holds
 for each bucket how many rows it has, when the next one is due and whether some wait to be emitted: so closing reads
@@ -151,7 +151,8 @@ class KeyedTable:
         """
         table = kept
         if changed.num_rows:
-            changed = changed.take(pa.array(np.lexsort((ints(changed, START), ints(changed, HASH)))))
+            by = [ints(changed, name) for name in (END, START, HASH) if name in changed.column_names]
+            changed = changed.take(pa.array(np.lexsort(by)))
             table = pa.concat_tables([kept, changed])
             table = table.take(pa.array(np.argsort(ints(table, HASH), kind="stable")))
         table = table.combine_chunks()

@@ -52,19 +52,20 @@ class SliceTree:
 
     def parts(self, windows: Ints, slices: Ints, keep_from: int, store: Store) -> list[Part]:
         """What the windows consist of, given all slices that have rows; slices before `keep_from` are forgotten."""
-        low = windows * self._paces.per_slide
-        high = low + self._paces.per_window
+        low, high = self._paces.slices_in(windows)
         if not self._fan:
             wanted = slices[(slices >= low[0]) & (slices < high[-1])]
             return [Part(_sorted(self._log.take(wanted, keep_from, store)), low, high)]
-        first, behind = -(-low // self._fan), high // self._fan
+        first = -(-low // self._fan)
+        behind = np.maximum(high // self._fan, first)  # a window may be so short that it holds no node
+        inner, outer = np.minimum(first * self._fan, high), np.minimum(behind * self._fan, high)
         nodes = np.intersect1d(spans(first, behind - first), slices // self._fan)
         known = np.intersect1d(nodes, store.buckets(_SPACE))
-        at_ends = np.concatenate((spans(low, first * self._fan - low), spans(behind * self._fan, high - behind * self._fan)))
+        at_ends = np.concatenate((spans(low, inner - low), spans(outer, high - outer)))
         unknown = ~np.isin(slices // self._fan, known) & np.isin(slices // self._fan, nodes)
         rows = _sorted(self._log.take(slices[unknown | np.isin(slices, at_ends)], keep_from, store))
         merged = self._nodes(rows, nodes, known, keep_from, store)
-        return [Part(rows, low, first * self._fan), Part(merged, first, behind), Part(rows, behind * self._fan, high)]
+        return [Part(rows, low, inner), Part(merged, first, behind), Part(rows, outer, high)]
 
     def state_bytes(self, store: Store) -> int:
         return self._log.state_bytes(store) + sum(store.size(_SPACE, bucket)[1] for bucket in store.buckets(_SPACE))

@@ -1,4 +1,4 @@
-"""Tumbling and hopping windows: the spec, and which of the two kernels runs it."""
+"""Tumbling, hopping and cumulating windows: the specs, and which of the two kernels runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eventide.kernels.emission import FINAL, ON_WINDOW_CLOSE
 from eventide.kernels.keyed import END, MARKS, START
 from eventide.kernels.slices import SLICE
 from eventide.kernels.specs import WindowSpec
-from eventide.kernels.windows import Paces
+from eventide.kernels.windows import CumulativePaces, Paces
 
 
 @dataclass(frozen=True)
@@ -54,3 +54,20 @@ class PanedSpec(WindowSpec):
             return ClosingPanes(self.paces, self.sides, folded, self.fingerprint())
         live = self.aggregation((START, END), MARKS)
         return EagerPanes(self.paces, self.sides, folded, live, self.fingerprint(), self.moments, self.max_groups)
+
+
+@dataclass(frozen=True)
+class CumulateSpec(PanedSpec):
+    """Windows that begin every `size` and grow by `slide` at a time until they have that size."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size % self.slide:
+            raise OptionError(f"size {self.size} is not a multiple of step {self.slide}", help="CUMULATE takes (ts, step, size)")
+
+    @property
+    def paces(self) -> Paces:
+        return CumulativePaces(self.size, self.slide, self.offset, self.allowed_lateness)
+
+    def layout(self) -> str:
+        return f"cumulate/1;{super().layout()}"

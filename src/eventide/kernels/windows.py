@@ -1,7 +1,8 @@
-"""The arithmetic of tumbling and hopping windows: slices, windows, and which of them are open.
+"""The arithmetic of tumbling, hopping and cumulating windows: slices, windows, and which of them are open.
 
 A window k is [k * slide + offset, k * slide + offset + size). Rows are aggregated in slices of gcd(size, slide), the
-widest ones of which every window is a whole number; a tumbling window is one slice.
+widest ones of which every window is a whole number; a tumbling window is one slice. Cumulating windows grow in steps up to
+`size` and then begin anew; window k ends with slice k. Windows of all kinds are numbered in the order of their ends.
 """
 
 from __future__ import annotations
@@ -49,11 +50,23 @@ class Paces:
         """The first window that holds a slice."""
         return (slices - self.per_window) // self.per_slide + 1
 
+    def slices_in(self, windows: Ints) -> tuple[Ints, Ints]:
+        """The first slice of each window, and the one behind its last."""
+        return windows * self.per_slide, windows * self.per_slide + self.per_window
+
+    def first_needed(self, closed: int) -> int:
+        """The first slice that a window after window `closed` holds."""
+        return (closed + 1) * self.per_slide
+
     def starts(self, windows: Ints) -> Ints:
         return windows * self.slide + self.offset
 
     def ends(self, windows: Ints) -> Ints:
         return self.starts(windows) + self.size
+
+    def ending_at(self, ends: Ints) -> Ints:
+        """The windows with these ends."""
+        return (ends - self.size - self.offset) // self.slide
 
     def closes_at(self, window: int) -> int:
         return window * self.slide + self.offset + self.size + self.lateness
@@ -89,6 +102,42 @@ class Paces:
             first = np.maximum(first, after + 1)
         lengths = np.maximum(last - first + 1, 0)
         return np.repeat(np.arange(len(slices)), lengths), spans(first, lengths)
+
+
+@dataclass(frozen=True)
+class CumulativePaces(Paces):
+    """Windows [start, start + i * slide) for i = 1 .. size / slide, where `start` is a multiple of `size` (and `offset`)."""
+
+    @property
+    def slice(self) -> int:
+        return self.slide
+
+    def last_windows_of(self, slices: Ints) -> Ints:
+        return (slices // self.per_window + 1) * self.per_window - 1
+
+    def first_windows_of(self, slices: Ints) -> Ints:
+        return slices.copy()
+
+    def slices_in(self, windows: Ints) -> tuple[Ints, Ints]:
+        return windows // self.per_window * self.per_window, windows + 1
+
+    def first_needed(self, closed: int) -> int:
+        return (closed + 1) // self.per_window * self.per_window
+
+    def starts(self, windows: Ints) -> Ints:
+        return windows // self.per_window * self.size + self.offset
+
+    def ends(self, windows: Ints) -> Ints:
+        return (windows + 1) * self.slide + self.offset
+
+    def ending_at(self, ends: Ints) -> Ints:
+        return (ends - self.offset) // self.slide - 1
+
+    def closes_at(self, window: int) -> int:
+        return (window + 1) * self.slide + self.offset + self.lateness
+
+    def last_closed(self, watermark: int | None) -> int | None:
+        return None if watermark is None else (watermark - self.lateness - self.offset) // self.slide - 1
 
 
 def spans(first: Ints, lengths: Ints) -> Ints:

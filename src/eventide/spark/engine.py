@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -20,6 +21,7 @@ from eventide.plan.side_output import Route
 from eventide.spark import session as sessions
 from eventide.spark.analysis import first_sentence
 from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.side import SideOutput
@@ -31,7 +33,8 @@ from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
 from eventide.storage.outbox import Outbox
-from eventide.storage.payloads import JSON_FIELDS
+from eventide.storage.payloads import JSON_FIELDS, original_rows
+from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Results
 from eventide.storage.spool import Spool
 
@@ -117,6 +120,37 @@ class Engine:
     def _call(self, stream: str, function: Function, late: bool) -> None:
         router = self._streams[stream].router
         (router.late_sinks if late else router.sinks).append(ForeachSink(stream, function))
+
+    def replay(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> pa.Table:
+        """Fold late rows that were not replayed yet into their closed windows; gives the corrections."""
+        physical = plan(stream)
+        check_replayable(physical)
+        running, replays = self._streams[stream.name], Replays(self._layout.replay(stream.name))
+        results, compiled = running.router.results, running.compiled
+        late = late_payloads(results, replays.upto)
+        if not late:
+            return compiled.outputs.empty_table()
+        number, upto = replays.begin(max(late))
+        payloads = pa.concat_tables([payloads for batch, payloads in late.items() if batch <= upto])
+        before = pa.concat_tables([results.read("main", compiled.outputs), replays.read(compiled.outputs)])
+        rows, times = original_rows(payloads, compiled.originals), payloads["event_time"].combine_chunks()
+        session = sessions.streaming_session(self.spark, self._default_shards)
+        corrected = corrections(session, physical, rows, times, before, compiled.outputs)
+        self._write_corrections(stream, sinks, number, corrected)
+        replays.finish(number, upto, corrected, payloads.num_rows)
+        return corrected
+
+    def _write_corrections(self, stream: logical.Stream, sinks: Iterable[logical.Sink], number: int, rows: pa.Table) -> None:
+        """To the sinks, numbered apart from the stream's batches: under another identity, or below zero."""
+        identity = f"{read_json(self._layout.plan(stream.name))['identity']}late"
+        for sink in sinks:
+            writer = open_sink(sink, identity) if sink.stream == stream.name else None
+            if writer is not None:
+                with contextlib.closing(writer):
+                    writer.write(number, rows)
+        for function, late in self._functions.get(stream.name, ()):
+            if not late:
+                ForeachSink(stream.name, function).write(-1 - number, rows)
 
     def analyze(self, stream: logical.Stream) -> None:
         """Raise whatever Spark finds wrong with a stream, without keeping anything."""

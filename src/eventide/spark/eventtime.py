@@ -76,6 +76,7 @@ def _forgiving(parse: Callable[[Any], dt.datetime | None]) -> Callable[[Any], dt
         except Exception:
             return None
 
+    parse_or_none.__annotations__ = {}  # Spark takes hints for a request to guess at the kind of function
     return parse_or_none
 
 

@@ -21,7 +21,7 @@ from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.engine import Engine
-from eventide.spark.pack import ACCOUNT, SIDE, TAG
+from eventide.spark.pack import ACCOUNT, RANK, SIDE, TAG
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.session import STREAMING, default_shards
@@ -85,7 +85,7 @@ def side_output(stream: Stream, frames: Frames, kind: str | None) -> DataFrame:
 
 
 def main_rows(frame: DataFrame) -> DataFrame:
-    return frame.where(F.col(TAG) == "main").drop(TAG, SIDE, ACCOUNT)
+    return frame.where(F.col(TAG) == "main").drop(TAG, SIDE, ACCOUNT, RANK)
 
 
 def side_rows(frame: DataFrame) -> DataFrame:

@@ -9,6 +9,7 @@
     streams/NAME/results/        what the stream gave, one set of files per batch
     streams/NAME/side/           how far each side sink has come, one file per sink
     streams/NAME/reinject/       rows on their way back to sources
+    streams/NAME/replay/         corrections from late rows that were replayed
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ class Layout:
 
     def reinject(self, stream: str) -> Path:
         return self.stream(stream) / "reinject"
+
+    def replay(self, stream: str) -> Path:
+        return self.stream(stream) / "replay"
 
     def results(self, stream: str) -> Path:
         return self.stream(stream) / "results"

@@ -14,6 +14,8 @@ from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.columns import typed
 from eventide.kernels.grouping import Reduction
 
+_SURE_TO_FIT = 28  # digits of a decimal of which ten billion can be added up in 38 digits
+
 
 class Count(Aggregate):
     """Rows in which no input is NULL; all rows for count(*)."""
@@ -78,6 +80,8 @@ class Average(Aggregate):
             return _rounded_quotients(total, count).cast(self.spec.result_type)
         if not pa.types.is_decimal(total.type):
             return typed(pc.divide(total, count.cast(pa.float64())), self.spec.result_type)
+        if pa.types.is_decimal256(total.type):
+            return fitted(_wide_quotients(total, count, self.spec.result_type.scale), self.spec.result_type)
         # Arrow's quotient has 21 digits more than `total`, cut off, so that rounding it half up rounds the true one.
         known = pc.if_else(pc.greater(count, 0), count, 1).cast(pa.decimal256(20, 0))
         quotient = pc.divide(total.cast(pa.decimal256(38, total.type.scale)), known)
@@ -139,10 +143,18 @@ def _rounded_quotients(total: pa.Array, count: pa.Array) -> pa.Array:
     return pa.array(np.sign(whole) * (quotient + (2 * rest >= np.maximum(counts, 1))), pa.int64(), mask=counts == 0)
 
 
+def _wide_quotients(total: pa.Array, count: pa.Array, scale: int) -> pa.Array:
+    """Decimals too wide for Arrow's division, one by one, rounded half up to `scale`."""
+    with decimal.localcontext(prec=100, rounding=decimal.ROUND_HALF_UP):
+        unit = decimal.Decimal(1).scaleb(-scale)
+        pairs = zip(total.to_pylist(), count.to_pylist(), strict=True)
+        return pa.array([None if whole is None else (whole / number).quantize(unit) for whole, number in pairs], pa.decimal256(76, scale))
+
+
 def sum_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which values of `kind` are added up."""
+    """The type in which values of `kind` are added up: one that the sum does not leave."""
     if pa.types.is_decimal(kind):
-        return pa.decimal128(38, kind.scale)
+        return pa.decimal128(38, kind.scale) if kind.precision <= _SURE_TO_FIT else pa.decimal256(76, kind.scale)
     if pa.types.is_duration(kind):
         return pa.int64()
     return pa.int64() if pa.types.is_integer(kind) else pa.float64()

@@ -1,0 +1,30 @@
+"""What users hand to the database, checked and in the form that it works with."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from eventide.errors import OptionError
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def checkpoint_folder(checkpoint: str | Path) -> Path:
+    """The folder, made if it is not there."""
+    folder = Path(str(checkpoint)).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"the checkpoint folder {folder} cannot be made: {error.strerror}") from None
+    return folder
+
+
+def moment_micros(ts: int | dt.datetime) -> int:
+    """Microseconds since the epoch of an int of milliseconds or a datetime, which is UTC if it has no zone."""
+    if isinstance(ts, bool) or not isinstance(ts, int | dt.datetime):
+        raise OptionError(f"a watermark is an int of milliseconds or a datetime, not {ts!r}")
+    if isinstance(ts, int):
+        return ts * 1000
+    moment = ts if ts.tzinfo else ts.replace(tzinfo=dt.UTC)
+    return (moment - _EPOCH) // dt.timedelta(microseconds=1)

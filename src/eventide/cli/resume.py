@@ -1,0 +1,86 @@
+"""`eventide validate --against`: whether a changed file can go on from a checkpoint, before anything is deployed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from eventide.cli.console import stdout
+
+if TYPE_CHECKING:
+    from eventide.cli.files import Checked
+    from eventide.sql.catalog import Catalog
+    from eventide.storage.layout import Layout
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What becomes of one object; `stops` if the file cannot go on from the checkpoint because of it."""
+
+    text: str
+    stops: bool = False
+
+
+def print_resume(program: Checked, checkpoint: Path) -> bool:
+    """Say of every object what becomes of it; whether the file can resume."""
+    console, found = stdout(), findings(program, checkpoint)
+    for finding in found:
+        console.print(Text(finding.text, style="red" if finding.stops else ""), soft_wrap=True)
+    can = not any(finding.stops for finding in found)
+    verdict = "can go on from this checkpoint" if can else "cannot go on from this checkpoint"
+    console.print(Text(verdict, style="green" if can else "bold red"))
+    return can
+
+
+def findings(program: Checked, checkpoint: Path) -> list[Finding]:
+    from eventide.cli.checkpoint import catalog_of, layout_of
+    from eventide.sql.parser import parse_statements
+    from eventide.sql.statements import CreateSink, CreateSource, CreateStream, name_of
+
+    layout = layout_of(checkpoint)
+    kept, new = catalog_of(layout), program.catalog
+    created = [made for made in parse_statements(program.sql) if isinstance(made, CreateSource | CreateStream | CreateSink)]
+    replaced = {name_of(made).lower() for made in created if made.or_replace}
+    return [*_sources_and_sinks(kept, new, replaced), *_streams(layout, kept, new, replaced), *_missing(kept, new)]
+
+
+def _sources_and_sinks(kept: Catalog, new: Catalog, replaced: set[str]) -> list[Finding]:
+    found = []
+    pairs = (("source", kept.sources, new.sources), ("sink", kept.sinks, new.sinks))
+    for kind, old, given in pairs:
+        for name, definition in given.items():
+            if name in old and old[name] != definition and name.lower() not in replaced:
+                price = ", which gives up rows that were written to it" if kind == "source" else ""
+                how = f"write CREATE OR REPLACE {kind.upper()} {name}{price}"
+                found.append(Finding(f"the {kind} {name} is in the checkpoint with another definition; {how}", stops=True))
+    return found
+
+
+def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) -> list[Finding]:
+    from eventide.plan.difference import canonical, difference
+    from eventide.storage.atomic import read_json
+
+    found = []
+    for name, stream in new.streams.items():
+        settings = read_json(layout.plan(name)) if name in kept.streams else None
+        if settings is None:
+            found.append(Finding(f"{name}: new, starts without state"))
+            continue
+        if name.lower() in replaced:
+            found.append(Finding(f"{name}: CREATE OR REPLACE gives up its state and its results", stops=True))
+        elif settings["plan"] != canonical(stream):
+            found.append(Finding(f"{name}: another query\n{difference(settings['plan'], canonical(stream))}", stops=True))
+        else:
+            wanted = stream.options.shards
+            fixed = f" (with {settings['shards']} shards, which are fixed)" if wanted not in (None, settings["shards"]) else ""
+            found.append(Finding(f"{name}: goes on{fixed}"))
+    return found
+
+
+def _missing(kept: Catalog, new: Catalog) -> list[Finding]:
+    """What the file no longer has is still in the checkpoint, and runs on."""
+    gone = [name for name in kept.streams if name not in new.streams]
+    return [Finding(f"{name}: not in the file, but in the checkpoint; it runs on until DROP STREAM {name}") for name in gone]

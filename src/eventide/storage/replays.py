@@ -1,0 +1,64 @@
+"""Corrections that a replay of late rows gave, beside a stream's results, and how far the replay has come.
+
+    NNNNNNNNNNNN.main.arrow, NNNNNNNNNNNN.json   as for batches, numbered on their own
+    intent.json                                  a replay that is under way: its number and the last batch whose payloads it takes
+
+A replay that a crash cut short is done again with the same bounds and the same number.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.storage.atomic import read_json, write_json
+from eventide.storage.results import Account, Results
+
+REPLAYED = "late_replayed"
+_UPTO = "upto"
+
+
+class Replays:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._results = Results(folder)
+
+    @property
+    def upto(self) -> int:
+        """The last batch whose late payloads have been replayed."""
+        latest = self._results.latest()
+        return -1 if latest is None else latest.gauges[_UPTO]
+
+    @property
+    def replayed(self) -> int:
+        """How many late rows have been replayed."""
+        latest = self._results.latest()
+        return 0 if latest is None else latest.totals[REPLAYED]
+
+    def begin(self, upto: int) -> tuple[int, int]:
+        """The number of the next replay and the last batch that it takes, which a replay that was cut short has decided."""
+        latest = self._results.latest()
+        number = 0 if latest is None else latest.batch + 1
+        intent = read_json(self._folder / "intent.json")
+        if intent is None or intent["number"] != number:
+            intent = {"number": number, _UPTO: upto}
+            write_json(self._folder / "intent.json", intent)
+        return number, intent[_UPTO]
+
+    def finish(self, number: int, upto: int, rows: pa.Table, replayed: int) -> None:
+        """Keep the corrections; from here on the payloads count as replayed."""
+        nothing = rows.slice(0, 0)
+        totals = {REPLAYED: self.replayed + replayed}
+        self._results.write(rows, nothing, Account(number, {REPLAYED: replayed}, totals, gauges={_UPTO: upto}))
+
+    def read(self, schema: pa.Schema) -> pa.Table:
+        return self._results.read("main", schema)
+
+
+def late_payloads(results: Results, after: int = -1) -> dict[int, pa.Table]:
+    """The payloads of kind `late` of all batches later than `after`, by batch; batches without any are left out."""
+    found = {batch: results.side(batch) for batch in results.batches(after)}
+    late = {batch: side.filter(pc.equal(side["kind"], "late")) for batch, side in found.items() if side is not None}
+    return {batch: payloads for batch, payloads in late.items() if payloads.num_rows}
