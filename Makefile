@@ -38,8 +38,9 @@ lint: setup ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 
-bench: setup ## how fast the kernels are
+bench: setup ## how fast the kernels are, and the whole path against native Spark
 	@$(BIN)/python benchmarks/kernels.py
+	@$(WITH_JAVA) $(BIN)/python benchmarks/windows.py
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.eventtime.durations import HOUR, MINUTE, SECOND
-from eventide.plan.logical import Forward, Hop, Session, Slide, Stream, Tumble
+from eventide.plan.logical import Cumulate, Forward, Hop, Session, Slide, Stream, Tumble
 from eventide.storage.results import Account
 
 DAY = 24 * HOUR
@@ -101,6 +101,8 @@ def _period(stream: Stream) -> int | None:
             return stream.query.window.size
         case Hop():
             return stream.query.window.slide
+        case Cumulate():
+            return stream.query.window.step
         case Session():
             return stream.query.window.gap
         case Slide():

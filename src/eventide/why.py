@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.logical import EmitMode, Filter, Forward, Project, Relation, Session, Slide, Stream, Union, WindowAggregate
+from eventide.plan.logical import Cumulate, EmitMode, Filter, Forward, Project, Relation, Session, Slide, Stream, Union, WindowAggregate
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
 from eventide.plan.planner import plan
 from eventide.storage.results import Account
@@ -94,8 +94,10 @@ class _Case:
             return f"the oldest row that waits for the rows behind it is of {_at(self._next - (query.window.lookahead or 0))}."
         if isinstance(query.window, Session):
             return f"the oldest open session ends at {_at(self._next - lateness)}, unless more rows of it come."
-        end = self._next - lateness
-        return f"the oldest open window is [{_at(end - query.window.size)}, {_at(end)})."
+        end, size = self._next - lateness, query.window.size
+        is_part = isinstance(query.window, Cumulate)  # of a window that has grown to `size` only at its last step
+        start = (end - 1 - query.window.offset) // size * size + query.window.offset if is_part else end - size
+        return f"the oldest open window is [{_at(start)}, {_at(end)})."
 
     @property
     def _rule(self) -> str:

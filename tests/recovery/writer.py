@@ -18,7 +18,8 @@ CREATE SOURCE clicks (id BIGINT, ts STRING, visitor STRING, amount BIGINT,
   EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - INTERVAL '3' SECOND);
 CREATE STREAM totals AS
 SELECT window_start, visitor, count(*) AS n, sum(amount) AS total, count(DISTINCT id) AS ids, emit_epoch
-FROM clicks GROUP BY visitor, TUMBLE(ts, INTERVAL '2' SECOND) EMIT ON WINDOW CLOSE ALLOW LATENESS INTERVAL '1' SECOND LATE DATA TO late_clicks;
+FROM clicks GROUP BY visitor, TUMBLE(ts, INTERVAL '2' SECOND)
+EMIT ON WINDOW CLOSE ALLOW LATENESS INTERVAL '1' SECOND LATE DATA TO late_clicks;
 CREATE SINK out FROM totals WITH ('connector' = 'files', 'path' = '{sink}', 'format' = 'parquet');
 CREATE SINK late FROM late_clicks WITH ('connector' = 'files', 'path' = '{sink}-late', 'format' = 'parquet');
 """

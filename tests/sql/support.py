@@ -8,7 +8,7 @@ import pytest
 
 from eventide.plan import validate
 from eventide.plan.difference import canonical
-from eventide.plan.logical import EmitMode, Hop, LatePolicy, Session, Slide, Stream, Tumble
+from eventide.plan.logical import Cumulate, EmitMode, Hop, LatePolicy, Session, Slide, Stream, Tumble
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 
@@ -47,7 +47,7 @@ def meaning(of: Stream) -> list[str]:
 
 def allow_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every plan pass that can be lowered, whatever kernels there are."""
-    monkeypatch.setattr(validate, "RUNNABLE_WINDOWS", (Tumble, Hop, Session, Slide))
+    monkeypatch.setattr(validate, "RUNNABLE_WINDOWS", (Tumble, Hop, Cumulate, Session, Slide))
     monkeypatch.setattr(validate, "RUNNABLE_EMITS", frozenset(EmitMode))
     monkeypatch.setattr(validate, "RUNNABLE_POLICIES", frozenset(LatePolicy))
     features = {"forward", "ordered", "dedup", "max_groups", "idle_timeout", "processing_time"}

@@ -14,6 +14,7 @@ from eventide.plan.logical import (
     FILTERED,
     IGNORE_NULLS,
     AggregateCall,
+    Cumulate,
     Emit,
     Filter,
     Forward,
@@ -56,6 +57,8 @@ def window_text(window: Window) -> str:
             text = f"tumble size {format_duration(window.size)}"
         case Hop():
             text = f"hop size {format_duration(window.size)} slide {format_duration(window.slide)}"
+        case Cumulate():
+            text = f"cumulate size {format_duration(window.size)} step {format_duration(window.step)}"
         case Session():
             return f"session gap {format_duration(window.gap)}"
         case Slide():

@@ -103,6 +103,15 @@ class Hop:
 
 
 @dataclass(frozen=True)
+class Cumulate:
+    """[start, start + step), [start, start + 2 * step), ... up to [start, start + size), and anew from there."""
+
+    size: int
+    step: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class Session:
     gap: int
 
@@ -113,7 +122,7 @@ class Slide:
     lookahead: int | None = None
 
 
-Window = Tumble | Hop | Session | Slide
+Window = Tumble | Hop | Cumulate | Session | Slide
 
 
 class EmitMode(Enum):

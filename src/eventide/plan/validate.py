@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import SUPPORTED, aggregates
 from eventide.plan.logical import (
+    Cumulate,
     EmitMode,
     Filter,
     Forward,
@@ -30,7 +31,7 @@ from eventide.plan.logical import (
 
 SUPPORTED_AGGREGATES = SUPPORTED
 USER_AGGREGATES = aggregates
-RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop, Session, Slide)
+RUNNABLE_WINDOWS: tuple[type, ...] = (Tumble, Hop, Cumulate, Session, Slide)
 RUNNABLE_EMITS = frozenset(EmitMode)
 RUNNABLE_POLICIES = frozenset(LatePolicy)
 # Of: forward (a query without a window), ordered, dedup, max_groups, idle_timeout, processing_time

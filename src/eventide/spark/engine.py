@@ -171,7 +171,7 @@ class Engine:
         """An ad-hoc query over tables, evaluated by Spark."""
         session = sessions.streaming_session(self.spark, self._default_shards)
         for name, table in tables.items():
-            session.createDataFrame(table).createOrReplaceTempView(f"`{name}`")
+            sessions.frame_of(session, table).createOrReplaceTempView(f"`{name}`")
         try:
             return session.sql(sql).toArrow()
         except (AnalysisException, ParseException) as error:

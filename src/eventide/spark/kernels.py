@@ -16,10 +16,10 @@ from eventide.kernels.aggregates import OF_NUMBERS, AggregateSpec, UserAggregate
 from eventide.kernels.contract import KernelSpec
 from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.panes import CumulateSpec, PanedSpec
 from eventide.kernels.session import SessionSpec
 from eventide.kernels.slide import SlideSpec
-from eventide.plan.logical import EmitMode, Hop, Session, Slide, Tumble
+from eventide.plan.logical import Cumulate, EmitMode, Hop, Session, Slide, Tumble
 from eventide.plan.meeting import late_policy
 from eventide.plan.physical import PackedAggregate, Physical
 from eventide.spark.analysis import Analyzed, parsed_type
@@ -36,6 +36,8 @@ def kernel_spec(physical: Physical, analyzed: Analyzed) -> KernelSpec:
             inner = PanedSpec(window.size, window.size, window.offset, **_common(physical, analyzed))
         case Hop():
             inner = PanedSpec(window.size, window.slide, window.offset, **_common(physical, analyzed))
+        case Cumulate():
+            inner = CumulateSpec(window.size, window.step, window.offset, **_common(physical, analyzed))
         case Session():
             inner = SessionSpec(window.gap, **_common(physical, analyzed))
         case Slide():

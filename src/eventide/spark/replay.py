@@ -17,6 +17,7 @@ from eventide.plan.logical import EmitMode, Hop, LatePolicy, Tumble
 from eventide.plan.physical import Physical
 from eventide.plan.side_output import REINJECT
 from eventide.spark.compile import WindowIds
+from eventide.spark.session import frame_of
 
 # What merges two results of an aggregate into one. Others need more than their result: avg its count, and so on.
 MERGES = {
@@ -94,7 +95,7 @@ def corrections(
     packed = {column.name: column.sql for column in physical.packed}
     keys = [F.expr(packed[name]).alias(f"__k{number}") for number, name in named.items()]
     calls = [F.expr(call.sql).alias(call.name) for call in physical.aggregates]
-    grouped = session.createDataFrame(exploded).groupBy(F.col(_START).alias(WINDOW_START), *keys)
+    grouped = frame_of(session, exploded).groupBy(F.col(_START).alias(WINDOW_START), *keys)
     fresh = grouped.agg(*calls, F.lit(0).cast("bigint").alias(EMIT_EPOCH), F.lit(1).alias(_LATE))
     kept = fresh if before.num_rows == 0 else fresh.unionByName(_emitted(session, physical, before))
     merged = _merged(kept, physical).toArrow()
@@ -124,7 +125,7 @@ def _emitted(session: SparkSession, physical: Physical, before: pa.Table) -> Dat
     plain = {output.sql: output.name for output in physical.outputs}
     size = _paces(physical).size
     rows = before.append_column(_ORDER, pa.array(np.arange(before.num_rows)))
-    frame = session.createDataFrame(rows)
+    frame = frame_of(session, rows)
     if WINDOW_START in plain:
         start: Column = F.col(f"`{plain[WINDOW_START]}`")
     else:
@@ -149,6 +150,6 @@ def _finished(session: SparkSession, physical: Physical, merged: pa.Table) -> pa
     starts = merged[WINDOW_START].cast(pa.int64()).to_numpy()
     ends = pa.array(starts + _paces(physical).size, pa.int64()).cast(_MOMENT)
     wide = merged.append_column(WINDOW_END, ends).append_column(OP, pa.repeat(pa.scalar(1, pa.int32()), merged.num_rows))
-    frame = session.createDataFrame(WindowIds(physical.plan_id)(wide.combine_chunks()))
+    frame = frame_of(session, WindowIds(physical.plan_id)(wide))
     chosen = [F.expr(output.sql).alias(output.name) for output in physical.outputs]
     return frame.select(*chosen).toArrow()

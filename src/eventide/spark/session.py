@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING
 from eventide.errors import EnvironmentError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 OLDEST_JAVA = 17
+LOCAL = "local[*,4]"  # all cores; a task may fail three times, as on a cluster: a Python worker that dies does not end the stream
 
 # Settings of a Spark that is started here; a user's own `conf` wins over them.
 STARTED = {
@@ -70,7 +72,7 @@ def acquire(master: str | None, conf: Mapping[str, str]) -> SparkSession:
         if _shared is None:
             check_java()
             _scratch = Path(tempfile.mkdtemp(prefix="eventide-spark-"))
-            _shared = _start(master or "local[*]", conf, _scratch)
+            _shared = _start(master or LOCAL, conf, _scratch)
         _users += 1
         return _shared
 
@@ -97,6 +99,11 @@ def streaming_session(spark: SparkSession, shards: int) -> SparkSession:
         session.conf.set(key, value)
     session.conf.set("spark.sql.shuffle.partitions", str(shards))
     return session
+
+
+def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
+    """The table as a DataFrame. In one chunk: Spark 4.3 takes an empty chunk for the end and loses what follows it."""
+    return session.createDataFrame(table.combine_chunks())
 
 
 def is_local(spark: SparkSession) -> bool:

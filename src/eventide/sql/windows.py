@@ -1,4 +1,4 @@
-"""Every spelling of a window, down to the four windows of the plan."""
+"""Every spelling of a window, down to the five windows of the plan."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
-from eventide.errors import SqlError
 from eventide.eventtime.durations import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration
-from eventide.plan.logical import Hop, Session, Slide, Tumble, Window
+from eventide.plan.logical import Cumulate, Hop, Session, Slide, Tumble, Window
 from eventide.sql.intervals import interval_of
 from eventide.sql.nodes import WindowClause, WindowTable
 from eventide.sql.tokens import Call, Span, split_commas, word
@@ -36,6 +35,9 @@ class _Signature:
 _SIGNATURES: Mapping[str, _Signature] = {
     "tumble": _Signature(("size", "offset"), 1, "TUMBLE(ts, INTERVAL '10' SECOND)"),
     "hop": _Signature(("slide", "size", "offset"), 2, "HOP(ts, slide, size), such as HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)"),
+    "cumulate": _Signature(
+        ("step", "size", "offset"), 2, "CUMULATE(ts, step, size), such as CUMULATE(ts, INTERVAL '1' MINUTE, INTERVAL '1' HOUR)"
+    ),
     "session": _Signature(("gap",), 1, "SESSION(ts, INTERVAL '5' SECOND)"),
     "window": _Signature(("size", "slide", "offset"), 1, "window(ts, '10 seconds') or window(ts, '10 seconds', '5 seconds')"),
     "session_window": _Signature(("gap",), 1, "session_window(ts, '5 seconds')"),
@@ -47,6 +49,7 @@ _ARGUMENT_NAMES: Mapping[str, str] = {
     "gapduration": "gap",
     "size": "size",
     "slide": "slide",
+    "step": "step",
     "offset": "offset",
     "gap": "gap",
 }
@@ -54,7 +57,7 @@ _TIME_NAMES = frozenset({"ts", "time", "timecol", "timecolumn", "on"})
 _SEED_UNITS: Mapping[str, int] = {"ms": MILLISECOND, "ss": SECOND, "mi": MINUTE, "hh": HOUR, "dd": DAY}
 _COLUMNLESS = ("tumblingwindow", "slidingwindow")
 
-WINDOW_FUNCTIONS = frozenset({*_SIGNATURES, *_COLUMNLESS, "cumulate"})
+WINDOW_FUNCTIONS = frozenset({*_SIGNATURES, *_COLUMNLESS})
 # TUMBLE_START(ts, size) and its family: the function whose arguments they repeat, and the column that they give.
 BOUND_FUNCTIONS: Mapping[str, tuple[str, str]] = {
     f"{function}_{bound}": (function, f"window_{bound}") for function in ("tumble", "hop", "session") for bound in ("start", "end")
@@ -65,8 +68,6 @@ UNSUPPORTED_BOUNDS = frozenset(f"{function}_{suffix}" for function in ("tumble",
 def window_of_call(call: Call, function: str | None = None) -> WindowCall:
     """The window that a call spells; `function` if the call only repeats another one's arguments, as TUMBLE_START does."""
     name = function or call.name
-    if name == "cumulate":
-        raise _no_cumulate(call.span)
     arguments = split_commas(call.arguments)
     if name in _COLUMNLESS:
         return WindowCall(_columnless(name, arguments, call.span), None, call.span)
@@ -77,8 +78,6 @@ def window_of_call(call: Call, function: str | None = None) -> WindowCall:
 
 def window_of_table(table: WindowTable) -> WindowCall:
     """The window of TUMBLE(TABLE s, DESCRIPTOR(ts), ...)."""
-    if table.function == "cumulate":
-        raise _no_cumulate(table.span)
     signature = _SIGNATURES[table.function]
     return WindowCall(_build(table.function, _bind(table.arguments, signature, table.span), table.span), table.time, table.span)
 
@@ -92,12 +91,6 @@ def window_of_clause(clause: WindowClause) -> WindowCall:
             raise clause.span.error(f"the {clause.kind} window has no {name.upper()}", f"add {name.upper()} INTERVAL '10' SECOND")
     function = {"tumbling": "tumble", "hopping": "hop", "session": "session"}[clause.kind]
     return WindowCall(_build(function, values, clause.span), clause.on, clause.span)
-
-
-def _no_cumulate(span: Span) -> SqlError:
-    return span.error(
-        "CUMULATE is not supported", "use TUMBLE with EMIT EVERY INTERVAL ... for early results, or HOP for overlapping windows"
-    )
 
 
 def _time_argument(arguments: list[Span], span: Span, signature: _Signature) -> tuple[Span, list[Span]]:
@@ -147,6 +140,8 @@ def _build(function: str, values: Mapping[str, int], span: Span) -> Window:
     if function in ("session", "session_window"):
         return Session(values["gap"])
     size, offset = values["size"], values.get("offset", 0)
+    if function == "cumulate":
+        return _cumulate(size, values["step"], offset, span)
     slide = values.get("slide", size)
     if slide > size:
         raise span.error(
@@ -159,6 +154,17 @@ def _build(function: str, values: Mapping[str, int], span: Span) -> Window:
             "an offset shifts the windows within one step",
         )
     return Tumble(size, offset) if slide == size else Hop(size, slide, offset)
+
+
+def _cumulate(size: int, step: int, offset: int, span: Span) -> Cumulate:
+    if size % step:
+        raise span.error(
+            f"the size ({format_duration(size)}) is not a multiple of the step ({format_duration(step)})",
+            "the order is CUMULATE(ts, step, size)",
+        )
+    if offset >= size:
+        raise span.error(f"the offset ({format_duration(offset)}) must be smaller than {format_duration(size)}", "leave it out")
+    return Cumulate(size, step, offset)
 
 
 def _columnless(name: str, arguments: list[Span], span: Span) -> Window:

@@ -14,12 +14,12 @@ from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, Kernel, Output, iter_rows
 from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import InnerSpec, IntakeSpec
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.panes import CumulateSpec, PanedSpec
 from eventide.kernels.session import SessionSpec
 from eventide.kernels.sides import Sides
 from eventide.kernels.slide import SlideSpec
 from eventide.kernels.store import MemoryStore
-from eventide.plan.logical import Hop, Session, Slide, Stream, Tumble
+from eventide.plan.logical import Cumulate, Hop, Session, Slide, Stream, Tumble
 from eventide.plan.meeting import Meet, late_policy, meeting
 from eventide.plan.physical import Physical
 from eventide.testing.aggregates import frozen
@@ -172,6 +172,7 @@ def _forward(physical: Physical, types: Types, window: None) -> ForwardSpec:
 _INNER: dict[type, Callable[[Physical, Types, Any], InnerSpec]] = {
     Tumble: lambda physical, types, w: PanedSpec(w.size, w.size, w.offset, **_common(physical, types)),
     Hop: lambda physical, types, w: PanedSpec(w.size, w.slide, w.offset, **_common(physical, types)),
+    Cumulate: lambda physical, types, w: CumulateSpec(w.size, w.step, w.offset, **_common(physical, types)),
     Session: lambda physical, types, w: SessionSpec(w.gap, **_common(physical, types)),
     Slide: lambda physical, types, w: SlideSpec(w.lookback, w.lookahead, **_common(physical, types)),
     NoneType: _forward,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventide.eventtime.lateness import AllowedLatenessTracker, SideOutputRouter
-from eventide.plan.logical import EmitMode, Hop, Session, Slide, Tumble
+from eventide.plan.logical import Cumulate, EmitMode, Hop, Session, Slide, Tumble
 from eventide.plan.physical import Physical
 from eventide.testing.aggregates import frozen, result
 from eventide.testing.values import moment
@@ -194,48 +194,61 @@ class Windows(Operator):
 class Panes(Windows):
     """Tumbling and hopping windows: a row is in every window [start, start + size) that holds its time."""
 
-    def __init__(self, physical: Physical, window: Tumble | Hop) -> None:
+    def __init__(self, physical: Physical, window: Tumble | Hop | Cumulate) -> None:
         super().__init__(physical)
         self._size, self._offset = window.size, window.offset
         self._slide = window.slide if isinstance(window, Hop) else window.size
-        self._flushed: set[int] = set()
+        self._flushed: set[tuple[int, int]] = set()
 
     @property
     def horizon(self) -> int:
         return self._size + self.lateness
 
-    def starts(self, time: int) -> list[int]:
+    def windows(self, time: int) -> list[tuple[int, int]]:
+        """(start, end) of the windows that hold this time."""
         last = (time - self._offset) // self._slide * self._slide + self._offset
-        return list(range(last, time - self._size, -self._slide))
+        return [(start, start + self._size) for start in range(last, time - self._size, -self._slide)]
 
     def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
         touched: list[Held] = []
         for row in rows:
             key = self.key_of(row)
-            starts = [s for s in self.starts(row.time) if self.tracker.is_open(s + self._size, watermark) and s not in self._flushed]
-            fitting = [start for start in starts if self._has_room(start, key)]
+            windows = [w for w in self.windows(row.time) if self.tracker.is_open(w[1], watermark) and w not in self._flushed]
+            fitting = [window for window in windows if self._has_room(window, key)]
             if not fitting:
-                self.sides.route("evicted" if starts else "late", Refused(row, EVICTED if starts else LATE))
-            for start in fitting:
-                held = self._find(start, key)
+                self.sides.route("evicted" if windows else "late", Refused(row, EVICTED if windows else LATE))
+            for window in fitting:
+                held = self._find(window, key)
                 held.rows.append(row)
                 touched += [] if held in touched else [held]
         return touched
 
     def remember_flushed(self, held: Held) -> None:
-        self._flushed.add(held.start)
+        self._flushed.add((held.start, held.end))
 
-    def _has_room(self, start: int, key: Any) -> bool:
+    def _has_room(self, window: tuple[int, int], key: Any) -> bool:
         most = self.physical.options.max_groups
-        groups = [held.key for held in self.open if held.start == start]
+        groups = [held.key for held in self.open if (held.start, held.end) == window]
         return most is None or key in groups or len(groups) < most
 
-    def _find(self, start: int, key: Any) -> Held:
+    def _find(self, window: tuple[int, int], key: Any) -> Held:
         for held in self.open:
-            if (held.start, held.key) == (start, key):
+            if (held.start, held.end, held.key) == (*window, key):
                 return held
-        self.open.append(Held(key, start, start + self._size))
+        self.open.append(Held(key, *window))
         return self.open[-1]
+
+
+class Cumulations(Panes):
+    """Windows that begin every `size` and grow by `step` at a time: a row is in those that end behind it."""
+
+    def __init__(self, physical: Physical, window: Cumulate) -> None:
+        super().__init__(physical, window)
+        self._step = window.step
+
+    def windows(self, time: int) -> list[tuple[int, int]]:
+        start = (time - self._offset) // self._size * self._size + self._offset
+        return [(start, end) for end in range(start + self._step, start + self._size + 1, self._step) if end > time]
 
 
 class Sessions(Windows):
@@ -351,6 +364,8 @@ def operator(physical: Physical) -> Operator:
     match window:
         case Tumble() | Hop():
             return Panes(physical, window)
+        case Cumulate():
+            return Cumulations(physical, window)
         case Session():
             return Sessions(physical, window)
         case Slide():
