@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_SECONDS ?= 20
+SOAK_SECONDS ?= 600
 PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 
-.PHONY: help setup demo test test-slow test-pure lint bench clean
+.PHONY: help setup demo test test-slow test-pure lint bench soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,8 +26,8 @@ $(READY): pyproject.toml constraints.txt scripts/setup.sh
 demo: setup ## a live pipeline on local Spark, and what became of every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
-test: test-pure ## all tests that are not slow, on local Spark
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
+test: test-pure ## all tests that are not slow: first those without Spark, then the others on local Spark
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(PURE_TESTS:%=--ignore=%) $(PYTEST_ARGS)
 
 test-slow: setup ## what takes minutes: random plans on Spark, transcripts with restarts and in single rows
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
@@ -41,6 +42,9 @@ lint: setup ## ruff and mypy --strict
 bench: setup ## how fast the kernels are, and the whole path against native Spark
 	@$(BIN)/python benchmarks/kernels.py
 	@$(WITH_JAVA) $(BIN)/python benchmarks/windows.py
+
+soak: setup ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or twice
+	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
