@@ -134,8 +134,9 @@ def day_of_year(value: str) -> dt.datetime | None:
     return dt.datetime.strptime(value, "%Y-%j").replace(tzinfo=dt.UTC)
 
 
-def test_event_times_of_ones_own_type(db: Database) -> None:
+def test_event_times_of_ones_own_type(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     types = eventide.event_time_types
+    monkeypatch.setattr(types, "_custom", dict(types._custom))  # what is registered here is gone afterwards
     types.register("minutes_test", lambda column: F.timestamp_seconds(column * 60))
     types.register("day_of_year_test", day_of_year)
     assert {"minutes_test", "day_of_year_test", "iso8601"} <= set(types.list())

@@ -8,7 +8,8 @@ Spark's own pages show watermarks shifted by 1,969 years; everything that Eventi
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 SHIFT_MS = 62_135_596_800_000  # from 0001-01-01 to 1970-01-01
@@ -34,3 +35,20 @@ def from_progress(progress: Mapping[str, Any]) -> int | None:
         return None
     since = dt.datetime.fromisoformat(text.replace("Z", "+00:00")) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     return from_spark_ms(since // dt.timedelta(milliseconds=1))
+
+
+class SteadyClock:
+    """The wall clock, but for the times when it is set back: then time goes on from where it was."""
+
+    def __init__(self, wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] = time.monotonic_ns) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._now = wall()
+        self._seen = steady()
+
+    def micros(self) -> int:
+        """Microseconds since the epoch; never less than before, and never standing still."""
+        seen = self._steady()
+        self._now = max(self._wall(), self._now + seen - self._seen)
+        self._seen = seen
+        return self._now // 1000

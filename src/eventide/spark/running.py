@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from eventide.errors import EventideError
+from eventide.errors import EventideError, StreamFailedError
 from eventide.eventtime.heartbeat import Heartbeat
-from eventide.spark.clock import from_progress
+from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
+from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of
 from eventide.spark.processor import NEXT_CLOSE
 from eventide.spark.router import Router
@@ -36,6 +36,7 @@ class RunningStream:
         self._heartbeat = heartbeat
         self._folder = folder
         self._query: StreamingQuery | None = None
+        self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
     @property
@@ -70,7 +71,7 @@ class RunningStream:
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
-        now = time.time_ns() // 1000
+        now = self._clock.micros()
         while self.router.heard:
             self._heartbeat.heard(self.router.heard.pop(), now)
         account = self.router.results.latest()
@@ -129,7 +130,9 @@ class RunningStream:
     def _failure(self, error: Exception) -> EventideError:
         if isinstance(self.router.failure, EventideError):
             return self.router.failure
-        return failure_of(self.name, str(error))
+        found = failure_of(self.name, str(error))
+        is_own = type(found) is not StreamFailedError
+        return found if is_own else checkpoint_damage(self.name, self._folder, str(error)) or found
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from eventide.errors import CheckpointError
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -40,11 +44,31 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in `path`, or None where there is no such file."""
+    """The value in `path`, or None where there is no such file; a damaged one is a CheckpointError that names it."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return None
+    except (ValueError, OSError) as error:
+        raise damaged(path, error) from None
+
+
+def read_arrow(path: Path) -> pa.Table:
+    """The table in an Arrow file; a missing or damaged one is a CheckpointError that names it."""
+    try:
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_file(file).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, error) from None
+
+
+def damaged(path: Path, error: Exception) -> CheckpointError:
+    what = "is missing" if isinstance(error, FileNotFoundError) else "is damaged"
+    reason = str(error).strip().splitlines()
+    return CheckpointError(
+        f"{path} {what}: {reason[0] if reason else type(error).__name__}",
+        help="restore the checkpoint from a copy, or start anew with an empty checkpoint folder",
+    )
 
 
 def sync_folder(folder: Path) -> None:

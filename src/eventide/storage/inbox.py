@@ -18,12 +18,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from eventide.storage.atomic import write_bytes
+from eventide.storage.atomic import damaged, write_bytes
 from eventide.storage.spool import Spool
 
 SPARK_SCHEMA = "source string, kind string, number long, at long"
 KEPT_MANIFESTS = 64
+END = "end"  # the last entry of a manifest: how many are in front of it
 STREAM_KINDS = ("wake", "flush", "tick")  # these concern no source, and reach all shards
 
 
@@ -47,13 +49,15 @@ class Inbox:
         """Make `entries` visible to the stream, all at once and durably."""
         if not entries:
             return
+        positions = dict(self.positions)
         for entry in entries:
             if entry.source is not None and entry.number is not None:
-                self.positions[entry.source] = max(entry.number, self.positions.get(entry.source, 0))
-        marks = [Entry("position", source, number) for source, number in self.positions.items()]
-        lines = [json.dumps(asdict(entry)) for entry in [*entries, *marks]]
-        self._last += 1
-        write_bytes(self.folder / f"{self._last:012d}.json", "\n".join(lines).encode())
+                positions[entry.source] = max(entry.number, positions.get(entry.source, 0))
+        marks = [Entry("position", source, number) for source, number in positions.items()]
+        end = Entry(END, None, len(entries) + len(marks))
+        lines = [json.dumps(asdict(entry)) for entry in [*entries, *marks, end]]
+        write_bytes(self.folder / f"{self._last + 1:012d}.json", "\n".join(lines).encode())
+        self._last, self.positions = self._last + 1, positions  # only now: a write that fails must be tried again
 
     def publish_spools(self, spools: dict[str, Spool]) -> bool:
         """Make all items of the sources' spools visible that are not yet; says whether there were any."""
@@ -75,7 +79,18 @@ class Inbox:
 
     @staticmethod
     def _read_positions(manifests: list[Path]) -> dict[str, int]:
-        if not manifests:
-            return {}
-        entries = [json.loads(line) for line in manifests[-1].read_text().splitlines()]
+        entries: list[dict[str, Any]] = []
+        for manifest in manifests:
+            entries = _checked(manifest)
         return {entry["source"]: entry["number"] for entry in entries if entry["kind"] == "position"}
+
+
+def _checked(manifest: Path) -> list[dict[str, Any]]:
+    """The entries of a manifest; a CheckpointError that names it unless all of them are there."""
+    try:
+        entries: list[dict[str, Any]] = [json.loads(line) for line in manifest.read_text().splitlines()]
+        if not entries or entries[-1]["kind"] != END or entries[-1]["number"] != len(entries) - 1:
+            raise ValueError("its end is missing")
+        return entries
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise damaged(manifest, error) from None

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventide.storage.atomic import read_json, replacing, write_json
+from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
 
 
 @dataclass
@@ -60,8 +60,7 @@ class Results:
         path = self._path(batch, "side")
         if not path.exists():
             return None
-        with pa.OSFile(str(path), "rb") as file:
-            return pa.ipc.open_file(file).read_all()
+        return read_arrow(path)
 
     def latest(self) -> Account | None:
         return self._latest
@@ -74,12 +73,14 @@ class Results:
 
     def _read_account(self, batch: int) -> Account:
         value: dict[str, Any] = read_json(self._account_path(batch))
-        return Account(**value)
+        try:
+            return Account(**value)
+        except TypeError as error:
+            raise damaged(self._account_path(batch), error) from None
 
     def _table(self, path: Path) -> pa.Table:
         if path not in self._cache:
-            with pa.memory_map(str(path)) as file:
-                self._cache[path] = pa.ipc.open_file(file).read_all()
+            self._cache[path] = read_arrow(path)
         return self._cache[path]
 
     def _write_table(self, path: Path, table: pa.Table) -> None:

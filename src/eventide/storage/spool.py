@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eventide.storage.atomic import replacing, write_bytes
+from eventide.storage.atomic import damaged, read_arrow, replacing, write_bytes
 
 SCHEMA = pa.schema([("seq", pa.int64()), ("received_at", pa.int64()), ("row", pa.string())])
 
@@ -57,7 +57,12 @@ class Spool:
     def watermark(self, number: int) -> int | None:
         """The watermark that item `number` is, or None if it is rows."""
         path = self._watermark_path(number)
-        return int(path.read_text()) if path.exists() else None
+        try:
+            return int(path.read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise damaged(path, error) from None
 
     def _watermark_path(self, number: int) -> Path:
         return self.folder / f"{number:012d}.watermark"
@@ -85,5 +90,5 @@ class Spools:
 
 
 def read_rows(path: Path) -> pa.Table:
-    with pa.memory_map(str(path)) as file:
-        return pa.ipc.open_file(file).read_all()
+    """The rows of an item."""
+    return read_arrow(path)

@@ -54,7 +54,7 @@ def inbox_frame(context: SourceContext) -> DataFrame | None:
     """The stream's inbox, if it has one; the same frame may serve several branches, and Spark then reads each manifest in one batch."""
     if context.inbox is None:
         return None
-    reader = context.spark.readStream.schema(SPARK_SCHEMA).option("maxFileAge", "36500d")
+    reader = context.spark.readStream.schema(SPARK_SCHEMA).option("maxFileAge", "36500d").option("mode", "FAILFAST")
     return reader.json(str(context.inbox))
 
 

@@ -1,0 +1,31 @@
+"""A wall clock that is set back: time goes on."""
+
+from __future__ import annotations
+
+from eventide.eventtime.heartbeat import Heartbeat, Pulse
+from eventide.spark.clock import SteadyClock
+
+SECOND = 1_000_000_000
+
+
+def test_a_clock_that_is_set_back_goes_on_and_one_that_is_set_forward_is_followed() -> None:
+    wall, steady = [1000 * SECOND], [5 * SECOND]
+    clock = SteadyClock(lambda: wall[0], lambda: steady[0])
+    seen = []
+    for jump in (1, 1, -3600, 1, 7200, 1):  # seconds that the wall clock moves while one passes
+        wall[0] += jump * SECOND
+        steady[0] += SECOND
+        seen.append(clock.micros() // 1_000_000)
+    assert seen == [1001, 1002, 1003, 1004, 4603, 4604]
+
+
+def test_periodic_emission_and_idle_sources_outlive_a_clock_that_is_set_back() -> None:
+    wall, steady = [10_000 * SECOND], [0]
+    clock = SteadyClock(lambda: wall[0], lambda: steady[0])
+    heartbeat = Heartbeat([Pulse("a", idle_timeout=5_000_000), Pulse("b")], tick_every=2_000_000)
+    heartbeat.heard("a", clock.micros())
+    heartbeat.decide(clock.micros(), {"a": 1, "b": 9}, is_open=True)
+    wall[0] -= 3600 * SECOND
+    steady[0] += 6 * SECOND
+    decisions = heartbeat.decide(clock.micros(), {"a": 1, "b": 9}, is_open=True)
+    assert [(decision.kind, decision.source) for decision in decisions] == [("watermark", "a"), ("tick", None)]
