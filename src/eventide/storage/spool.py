@@ -52,13 +52,16 @@ class Spool:
 
     def append_watermark(self, at: int, number: int) -> None:
         """Keep an external watermark, in microseconds, as item `number`; durable when it returns."""
-        write_bytes(self._watermark_path(number), str(at).encode())
+        write_bytes(self._watermark_path(number), f"{at}\n".encode())
 
     def watermark(self, number: int) -> int | None:
         """The watermark that item `number` is, or None if it is rows."""
         path = self._watermark_path(number)
         try:
-            return int(path.read_text())
+            text = path.read_text()
+            if not text.endswith("\n"):
+                raise ValueError("its end is missing")
+            return int(text)
         except FileNotFoundError:
             return None
         except ValueError as error:
