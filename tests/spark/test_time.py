@@ -68,6 +68,26 @@ def test_windows_of_processing_time_close_by_the_clock(db: Database) -> None:
     assert sum(totals(db)) == 3
 
 
+def test_lookahead_in_processing_time_fires_at_its_deadline_without_further_rows(db: Database) -> None:
+    db.execute("CREATE SOURCE s (v BIGINT); CREATE STREAM o AS SELECT sum(v) AS t FROM s GROUP BY slidingwindow('ss', 10, 1)")
+    db.start()
+    db.write("s", [(1,), (2,)])
+    deadline = time.monotonic() + 60
+    while len(db.read("o")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert totals(db) == [3, 3]
+
+
+def test_closed_sessions_are_counted_by_what_closed_them(db: Database) -> None:
+    db.execute("""
+        CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+        CREATE STREAM o AS SELECT sum(v) AS t FROM s GROUP BY SESSION(ts, INTERVAL '1' SECOND)
+    """)
+    db.write("s", [(1, 0), (2, 5000)])
+    db.tick()
+    assert totals(db) == [1] and db.metrics()["o"]["sessions_closed_by_timer"] == 1
+
+
 def test_event_time_can_be_switched_off(db: Database) -> None:
     db.execute("""
         CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
