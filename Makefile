@@ -10,6 +10,8 @@ PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
+# The tests of the postgres sink are skipped where no server can be had.
+WITH_POSTGRES := scripts/postgres.sh &&
 
 .PHONY: help setup demo test test-slow test-pure lint bench soak clean
 
@@ -27,10 +29,10 @@ demo: setup ## a live pipeline on local Spark, and what became of every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
 test: test-pure ## all tests that are not slow: first those without Spark, then the others on local Spark
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(PURE_TESTS:%=--ignore=%) $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest $(PURE_TESTS:%=--ignore=%) $(PYTEST_ARGS)
 
 test-slow: setup ## what takes minutes: random plans on Spark, transcripts with restarts and in single rows
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-pure: setup ## the tests of the packages that must work without Spark, where pyspark cannot be imported
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -p without_pyspark $(PURE_TESTS)
@@ -44,7 +46,7 @@ bench: setup ## how fast the kernels are, and the whole path against native Spar
 	@$(WITH_JAVA) $(BIN)/python benchmarks/windows.py
 
 soak: setup ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or twice
-	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
+	@$(WITH_JAVA) $(WITH_POSTGRES) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
