@@ -22,9 +22,10 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
     "fluent": ({"errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime"}, {"pyarrow"}),
+    "admission": ({"errors", "storage"}, set()),
     "result": ({"errors"}, {"pyarrow", "pandas"}),
     "spark": (
-        {"errors", "eventtime", "kernels", "plan", "sql", "storage", "result"},
+        {"admission", "errors", "eventtime", "kernels", "plan", "sql", "storage", "result"},
         {"pyspark", "pyarrow", "numpy", "pandas", "duckdb", "psycopg"},
     ),
 }
