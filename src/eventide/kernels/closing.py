@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.codec import Codec
 from eventide.kernels.columns import Ints, ints
 from eventide.kernels.contract import TS, USED, Clock, Output, Store
 from eventide.kernels.emission import in_order, main_table
 from eventide.kernels.nodes import Part, SliceTree
-from eventide.kernels.sides import LATE_REASON, Sides
+from eventide.kernels.sides import LATE_REASON
 from eventide.kernels.slices import SLICE
+from eventide.kernels.specs import WindowSpec
 from eventide.kernels.windows import Paces, spans
 
 META = "meta"
@@ -45,12 +45,10 @@ class _Index:
 
 
 class ClosingPanes:
-    """The kernel; `aggregation` has the one leading column SLICE."""
-
-    def __init__(self, paces: Paces, sides: Sides, aggregation: Aggregation, fingerprint: str) -> None:
-        self._paces, self._sides, self._aggregation = paces, sides, aggregation
-        self._tree = SliceTree(paces, aggregation, Codec(fingerprint, aggregation.schema))
-        self._codec = Codec(fingerprint, _INDEX_SCHEMA)
+    def __init__(self, spec: WindowSpec, paces: Paces) -> None:
+        self._paces, self._sides, self._aggregation = paces, spec.sides, spec.aggregation((SLICE,))
+        self._tree = SliceTree(paces, self._aggregation, Codec(spec.fingerprint(), self._aggregation.schema))
+        self._codec = Codec(spec.fingerprint(), _INDEX_SCHEMA)
 
     def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
         index, output = self._load(store), Output()

@@ -6,34 +6,24 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.aggregates.base import present
 from eventide.kernels.columns import Ints, column, ints
 from eventide.kernels.contract import TS, USED, Output, Store
-from eventide.kernels.emission import Moments
 from eventide.kernels.grouping import group_rows
 from eventide.kernels.keyed import END, HASH, Directory, hashes_of, unmarked
 from eventide.kernels.live import LiveKernel, Mask
-from eventide.kernels.sides import EVICTED_REASON, LATE_REASON, Sides
+from eventide.kernels.sides import EVICTED_REASON, LATE_REASON
 from eventide.kernels.slices import SLICE
+from eventide.kernels.specs import WindowSpec
 from eventide.kernels.windows import Paces
 
 
 class EagerPanes(LiveKernel):
     """Rows are folded by slice and spread over the open windows of their slices, one table row per window and group."""
 
-    def __init__(
-        self,
-        paces: Paces,
-        sides: Sides,
-        folded: Aggregation,
-        live: Aggregation,
-        fingerprint: str,
-        moments: Moments,
-        max_groups: int | None,
-    ) -> None:
-        super().__init__(live, fingerprint, paces.lateness, moments)
-        self._paces, self._sides, self._folded, self._max_groups = paces, sides, folded, max_groups
+    def __init__(self, spec: WindowSpec, paces: Paces) -> None:
+        super().__init__(spec, spec.aggregation((SLICE,)))
+        self._paces = paces
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         slices = self._paces.slices_of(ints(rows, TS))

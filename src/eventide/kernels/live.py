@@ -6,7 +6,7 @@ mode says at which moments waiting rows are emitted. Closing always emits what s
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 import numpy.typing as npt
@@ -16,25 +16,23 @@ from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.aggregates.base import present
 from eventide.kernels.columns import Ints, column, dense_rank, ints
 from eventide.kernels.contract import Clock, Output, Store
-from eventide.kernels.emission import Moments, in_order, main_table
+from eventide.kernels.emission import in_order, main_table
 from eventide.kernels.grouping import group_rows
-from eventide.kernels.keyed import CHANGED, CLEAN, END, EPOCH, FRESH, GONE, START, WAITING, Directory, KeyedTable, Summary
+from eventide.kernels.keyed import CHANGED, CLEAN, END, EPOCH, FRESH, GONE, MARKS, START, WAITING, Directory, KeyedTable, Summary
+from eventide.kernels.keyed_kernel import KeyedKernel
+from eventide.kernels.specs import WindowSpec
 
 Mask = npt.NDArray[np.bool_]
 
 
-class LiveKernel(ABC):
-    """A kernel on a `KeyedTable`; what takes rows in is left to the window kind."""
+class LiveKernel(KeyedKernel):
+    """What takes rows in is left to the window kind; `folded` aggregates the rows of a batch before they meet the table."""
 
-    def __init__(self, aggregation: Aggregation, fingerprint: str, lateness: int, moments: Moments) -> None:
-        self._aggregation = aggregation
-        self._lateness = lateness
-        self._moments = moments
-        self._table = KeyedTable("groups", aggregation.schema, fingerprint, self._summary)
-
-    @abstractmethod
-    def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
-        """Fold rows in; there is at least one, and what is due under the watermark has been closed."""
+    def __init__(self, spec: WindowSpec, folded: Aggregation) -> None:
+        self._aggregation, self._folded = spec.aggregation((START, END), MARKS), folded
+        self._lateness, self._moments = spec.allowed_lateness, spec.moments
+        self._sides, self._max_groups = spec.sides, spec.max_groups
+        super().__init__(KeyedTable("groups", self._aggregation.schema, spec.fingerprint(), self._summary))
 
     @abstractmethod
     def _forget(self, closed: pa.Table, watermark: int | None, directory: Directory, output: Output) -> None:
@@ -44,28 +42,12 @@ class LiveKernel(ABC):
     def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
         """Note that a flush has emitted these rows; the rows to keep so that their windows do not reopen."""
 
-    def _wake_at(self, directory: Directory) -> int | None:
-        return directory.next_due
-
     @abstractmethod
     def _open_windows(self, directory: Directory) -> int: ...
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
-        directory, output = self._table.load(store), Output()
-        self._pass_time(clock.watermark, directory, store, output)
-        if rows.num_rows:
-            self._take(rows, clock.watermark, directory, store, output)
-        return self._finish(directory, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        directory, output = self._table.load(store), Output()
-        self._pass_time(clock.watermark, directory, store, output)
-        return self._finish(directory, store, output)
-
     def on_tick(self, clock: Clock, store: Store) -> Output:
         """Emit what waits, if the mode is EVERY."""
-        directory, output = self._table.load(store), Output()
-        self._pass_time(clock.watermark, directory, store, output)
+        directory, output = self._begin(clock, store)
         buckets = np.flatnonzero(directory.waiting if self._moments.on_tick else ())
         if len(buckets):
             table = self._table.read(buckets, directory, store)
@@ -73,15 +55,12 @@ class LiveKernel(ABC):
             self._table.write(buckets, table, table.slice(0, 0), directory, store)
         return self._finish(directory, store, output)
 
-    def on_flush(self, clock: Clock, store: Store) -> Output:
-        directory, output = self._table.load(store), Output()
-        self._pass_time(clock.watermark, directory, store, output)
+    def _give_out(self, directory: Directory, store: Store, output: Output) -> None:
         buckets = np.flatnonzero(directory.rows)
         if len(buckets):
             table = self._table.read(buckets, directory, store)
             table = self._emit(table, self._emitted_at_close(table), output)
             self._table.write(buckets, self._flushed(table, directory, output), table.slice(0, 0), directory, store)
-        return self._finish(directory, store, output)
 
     def _summary(self, table: pa.Table) -> Summary:
         closes = ints(table, END) + self._lateness
@@ -90,7 +69,6 @@ class LiveKernel(ABC):
         return Summary(due, waits.astype(np.int64), ints(table, GONE))
 
     def _pass_time(self, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
-        """Emit and close what is due."""
         if watermark is None:
             return
         buckets = np.flatnonzero(directory.due <= watermark)
@@ -160,13 +138,8 @@ class LiveKernel(ABC):
     def _main(self, rows: pa.Table, op: int) -> pa.Table:
         return main_table(self._aggregation, rows, ints(rows, START), ints(rows, END), ints(rows, EPOCH), op)
 
-    def _finish(self, directory: Directory, store: Store, output: Output) -> Output:
-        self._table.save(directory, store)
-        output.wake_at = self._wake_at(directory)
-        output.gauges.update(
-            open_windows=self._open_windows(directory), open_groups=directory.open_groups, state_bytes=self._table.state_bytes(store)
-        )
-        return output
+    def _gauges(self, directory: Directory) -> dict[str, int]:
+        return {"open_windows": self._open_windows(directory), "open_groups": directory.open_groups}
 
 
 def with_column(table: pa.Table, name: str, values: Ints) -> pa.Table:

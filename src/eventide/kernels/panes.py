@@ -9,8 +9,6 @@ from eventide.kernels.closing import ClosingPanes
 from eventide.kernels.contract import Kernel
 from eventide.kernels.eager import EagerPanes
 from eventide.kernels.emission import FINAL, ON_WINDOW_CLOSE
-from eventide.kernels.keyed import END, MARKS, START
-from eventide.kernels.slices import SLICE
 from eventide.kernels.specs import WindowSpec
 from eventide.kernels.windows import CumulativePaces, Paces
 
@@ -49,11 +47,7 @@ class PanedSpec(WindowSpec):
         return f"{kernel};size={self.size};slide={self.slide};offset={self.offset}"
 
     def build(self) -> Kernel:
-        folded = self.aggregation((SLICE,))
-        if self._only_at_close:
-            return ClosingPanes(self.paces, self.sides, folded, self.fingerprint())
-        live = self.aggregation((START, END), MARKS)
-        return EagerPanes(self.paces, self.sides, folded, live, self.fingerprint(), self.moments, self.max_groups)
+        return ClosingPanes(self, self.paces) if self._only_at_close else EagerPanes(self, self.paces)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.aggregates.base import present
 from eventide.kernels.columns import Ints, column, ints
 from eventide.kernels.contract import TS, USED, Clock, Output, Store
-from eventide.kernels.emission import Moments
 from eventide.kernels.grouping import group_rows
 from eventide.kernels.intervals import Runs, covered, islands, overlapping
-from eventide.kernels.keyed import CLEAN, END, EPOCH, FRESH, GONE, MARKS, START, Directory, Shelf, hashes_of, unmarked
+from eventide.kernels.keyed import CLEAN, END, EPOCH, FRESH, GONE, START, Directory, Shelf, hashes_of, unmarked
 from eventide.kernels.live import LiveKernel, Mask, with_column
-from eventide.kernels.sides import EVICTED_REASON, LATE_REASON, Sides
+from eventide.kernels.sides import EVICTED_REASON, LATE_REASON
 from eventide.kernels.specs import WindowSpec
 
 ISLAND = "island"
@@ -49,9 +48,7 @@ class SessionSpec(WindowSpec):
         return f"session/1;gap={self.gap}"
 
     def build(self) -> Sessions:
-        folded = Aggregation((ISLAND,), (), (), self.aggregates)
-        live = self.aggregation((START, END), MARKS)
-        return Sessions(self.gap, self.allowed_lateness, self.sides, folded, live, self.fingerprint(), self.moments, self.max_groups)
+        return Sessions(self)
 
 
 @dataclass(frozen=True)
@@ -67,19 +64,9 @@ class _Found:
 
 
 class Sessions(LiveKernel):
-    def __init__(
-        self,
-        gap: int,
-        lateness: int,
-        sides: Sides,
-        folded: Aggregation,
-        live: Aggregation,
-        fingerprint: str,
-        moments: Moments,
-        max_groups: int | None,
-    ) -> None:
-        super().__init__(live, fingerprint, lateness, moments)
-        self._gap, self._sides, self._folded, self._max_groups = gap, sides, folded, max_groups
+    def __init__(self, spec: SessionSpec) -> None:
+        super().__init__(spec, Aggregation((ISLAND,), (), (), spec.aggregates))
+        self._gap = spec.gap
 
     def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
         return _closed_by("watermark", super().on_rows(rows, clock, store))

@@ -19,11 +19,12 @@ from eventide.errors import OptionError
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.aggregates.base import present
 from eventide.kernels.columns import Ints, column, ints
-from eventide.kernels.contract import TS, USED, Clock, Output, Store
+from eventide.kernels.contract import TS, USED, Output, Store
 from eventide.kernels.emission import FINAL, ON_WINDOW_CLOSE, main_head
 from eventide.kernels.grouping import group_rows
 from eventide.kernels.intervals import by_group_and_time, last_at_or_before
 from eventide.kernels.keyed import EPOCH, HASH, START, Directory, KeyedTable, Summary, hashes_of
+from eventide.kernels.keyed_kernel import KeyedKernel
 from eventide.kernels.live import Mask, with_column
 from eventide.kernels.ranges import merged_ranges
 from eventide.kernels.sides import LATE_REASON, Sides
@@ -61,7 +62,7 @@ class SlideSpec(WindowSpec):
         return Slides(self)
 
 
-class Slides:
+class Slides(KeyedKernel):
     def __init__(self, spec: SlideSpec) -> None:
         self._lookback, self._lookahead = spec.lookback, spec.lookahead or 0
         self._at_once, self._horizon = spec.lookahead is None, spec.horizon
@@ -71,37 +72,23 @@ class Slides:
         self._ranges = Aggregation((_RANGE,), (), (), spec.aggregates)
         self._rows_column = f"s{len(spec.aggregates)}_0"
         self._schema = spec.main_schema
-        self._table = KeyedTable("moments", self._stored.schema, spec.fingerprint(), self._summary)
+        super().__init__(KeyedTable("moments", self._stored.schema, spec.fingerprint(), self._summary))
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
-        directory, output = self._table.load(store), Output()
-        self._pass_time(clock.watermark, directory, store, output)
-        if clock.watermark is not None and rows.num_rows:
-            rows = self._without_late(rows, clock.watermark, output)
+    def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
+        if watermark is not None:
+            rows = self._without_late(rows, watermark, output)
         output.counts[USED] += rows.num_rows
         output.events["windows_opened"] += rows.num_rows
         if rows.num_rows:
-            self._take(rows, clock.watermark, directory, store, output)
-        return self._finish(directory, store, output)
+            self._hold(rows, watermark, directory, store, output)
 
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        directory, output = self._table.load(store), Output()
-        self._pass_time(clock.watermark, directory, store, output)
-        return self._finish(directory, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, clock: Clock, store: Store) -> Output:
-        """Emit for all triggers that wait; rows stay for triggers to come."""
-        directory, output = self._table.load(store), Output()
-        self._pass_time(clock.watermark, directory, store, output)
+    def _give_out(self, directory: Directory, store: Store, output: Output) -> None:
+        """Answers all triggers that wait; rows stay for triggers to come."""
         buckets = np.flatnonzero(directory.waiting)
         if len(buckets):
             table = self._table.read(buckets, directory, store)
             table = self._emit(table, np.ones(table.num_rows, np.bool_), output)
             self._table.write(buckets, table, table.slice(0, 0), directory, store)
-        return self._finish(directory, store, output)
 
     def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:
         ts = ints(rows, TS)
@@ -113,7 +100,7 @@ class Slides:
         output.side += self._sides.payloads(rows.filter(pa.array(late)), "late", LATE_REASON, windows=windows)
         return rows.filter(pa.array(~late))
 
-    def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
+    def _hold(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         fresh = self._stored.fold(rows, [column(rows, TS)])
         hashes = hashes_of([column(fresh, name) for name in self._stored.keys], fresh.num_rows)
         shelf = self._table.find(hashes, directory, store)
@@ -124,7 +111,6 @@ class Slides:
         self._table.write(shelf.buckets, others, merged, directory, store)
 
     def _pass_time(self, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
-        """Emit what is due, and forget what no trigger can need."""
         if watermark is None:
             return
         buckets = np.flatnonzero(directory.due <= watermark)
@@ -185,10 +171,5 @@ class Slides:
         useless = start + self._horizon + 2 * self._lookback
         return Summary(np.where(waiting > 0, start + self._horizon, useless), waiting, np.zeros(len(start), np.int64))
 
-    def _finish(self, directory: Directory, store: Store, output: Output) -> Output:
-        self._table.save(directory, store)
-        output.wake_at = directory.next_due
-        output.gauges.update(
-            open_windows=int(directory.waiting.sum()), buffer_size=int(directory.rows.sum()), state_bytes=self._table.state_bytes(store)
-        )
-        return output
+    def _gauges(self, directory: Directory) -> dict[str, int]:
+        return {"open_windows": int(directory.waiting.sum()), "buffer_size": int(directory.rows.sum())}

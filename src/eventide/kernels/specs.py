@@ -60,7 +60,7 @@ class WindowSpec(ABC):
     def tick_every(self) -> int | None:
         return self.every if self.emit == EVERY else None
 
-    def aggregation(self, lead: tuple[str, ...], marks: tuple[str, ...] = ()) -> Aggregation:
+    def aggregation(self, lead: tuple[str, ...], marks: tuple[pa.Field, ...] = ()) -> Aggregation:
         return Aggregation(lead, [packed for _, packed in self.keys], self.key_types, self.aggregates, marks)
 
     def fingerprint(self) -> str:
