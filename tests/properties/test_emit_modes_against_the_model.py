@@ -7,8 +7,9 @@ from hypothesis import given, settings, strategies as st
 from eventide.kernels.panes import PanedSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import LivePaneModel, PaneModel
+from tests.properties.agreement import FAR, ONLY_SUMS, assert_change_log_sums_up, assert_same_step
 from tests.properties.strategies import Batch, streams
-from tests.properties.test_panes_against_the_model import FAR, windows
+from tests.properties.test_panes_against_the_model import windows
 
 MODES = ["on watermark", "on update", "every", "changes"]
 
@@ -23,15 +24,9 @@ def pair(mode: str, window: dict[str, int], max_groups: int | None = None) -> tu
 @given(windows(), streams(), st.data())
 def test_every_mode_emits_what_the_model_emits(mode: str, window: dict[str, int], stream: list[Batch], data: Any) -> None:
     model, driver = pair(mode, window)
-    for rows, watermark in stream:
-        assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
-        assert driver.counts["late"] == model.late
+    for batch in stream:
+        assert_same_step(driver, model, batch, mode, data)
         assert driver.gauges["open_windows"] == len({start for start, _ in model.open})
-        assert driver.gauges["open_groups"] == len(model.open)
-        if mode == "every" and data.draw(st.booleans()):
-            assert Counter(driver.tick(0)) == Counter(model.tick())
-        if data.draw(st.integers(0, 4)) == 0:
-            assert Counter(driver.flush()) == Counter(model.flush())
     assert Counter(driver.batch([], FAR)) == Counter(model.pass_time(FAR))
     assert driver.events["windows_opened"] == driver.events["windows_closed"]
     assert driver.store.spaces() == []
@@ -40,16 +35,7 @@ def test_every_mode_emits_what_the_model_emits(mode: str, window: dict[str, int]
 @settings(max_examples=40, deadline=None)
 @given(windows(), streams())
 def test_a_change_log_sums_up_to_what_closing_windows_emit(window: dict[str, int], stream: list[Batch]) -> None:
-    only_sums = {**KEYED_SUMS, "aggregates": KEYED_SUMS["aggregates"][1:]}  # so that some changes leave the result as it is
-    changes, closing = Driver(PanedSpec(**window, **only_sums, emit="changes")), Driver(PanedSpec(**window, **only_sums))
-    for driver in (changes, closing):
-        for rows, watermark in [*stream, ([], FAR)]:
-            driver.batch(rows, watermark)
-    total: Counter[Any] = Counter()
-    for start, end, _, op, *rest in changes.main:
-        total[(start, end, *rest)] += op
-    assert total == Counter((start, end, *rest) for start, end, _, _, *rest in closing.main)
-    assert set(total.values()) <= {0, 1}
+    assert_change_log_sums_up(PanedSpec(**window, **ONLY_SUMS, emit="changes"), PanedSpec(**window, **ONLY_SUMS), stream)
 
 
 @pytest.mark.parametrize("mode", ["on window close", "changes"])

@@ -6,9 +6,8 @@ from hypothesis import given, settings, strategies as st
 from eventide.kernels.panes import PanedSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import PaneModel
+from tests.properties.agreement import FAR
 from tests.properties.strategies import Batch, streams
-
-FAR = 10_000
 
 
 @st.composite

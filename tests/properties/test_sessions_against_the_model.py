@@ -10,9 +10,9 @@ from eventide.kernels.keyed import KeyedTable
 from eventide.kernels.session import SessionSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import SessionModel
+from tests.properties.agreement import FAR, ONLY_SUMS, assert_change_log_sums_up, assert_same_step
 from tests.properties.strategies import Batch, streams
 
-FAR = 10_000
 MODES = ["on window close", "on watermark", "on update", "every", "changes"]
 gaps = st.fixed_dictionaries({"gap": st.integers(1, 12), "lateness": st.sampled_from([0, 0, 4, 20])})
 
@@ -22,14 +22,9 @@ gaps = st.fixed_dictionaries({"gap": st.integers(1, 12), "lateness": st.sampled_
 @given(gaps, streams(), st.data())
 def test_sessions_emit_what_the_model_emits(mode: str, window: dict[str, int], stream: list[Batch], data: Any) -> None:
     model, driver = SessionModel(**window, mode=mode), Driver(SessionSpec(**window, **KEYED_SUMS, emit=mode, every=1))
-    for rows, watermark in stream:
-        assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
-        assert driver.counts["late"] == model.late
+    for batch in stream:
+        assert_same_step(driver, model, batch, mode, data)
         assert driver.gauges["open_windows"] == len(model.open)
-        if mode == "every" and data.draw(st.booleans()):
-            assert Counter(driver.tick(0)) == Counter(model.tick())
-        if data.draw(st.integers(0, 4)) == 0:
-            assert Counter(driver.flush()) == Counter(model.flush())
     assert Counter(driver.batch([], FAR)) == Counter(model.pass_time(FAR))
     assert driver.events["sessions_merged"] == model.merged
     assert driver.events["windows_opened"] == driver.events["windows_closed"] + driver.events["sessions_merged"]
@@ -39,15 +34,7 @@ def test_sessions_emit_what_the_model_emits(mode: str, window: dict[str, int], s
 @settings(max_examples=40, deadline=None)
 @given(gaps, streams())
 def test_a_change_log_sums_up_to_the_closed_sessions(window: dict[str, int], stream: list[Batch]) -> None:
-    only_sums = {**KEYED_SUMS, "aggregates": KEYED_SUMS["aggregates"][1:]}  # so that some changes leave the result as it is
-    changes, closing = Driver(SessionSpec(**window, **only_sums, emit="changes")), Driver(SessionSpec(**window, **only_sums))
-    for driver in (changes, closing):
-        for rows, watermark in [*stream, ([], FAR)]:
-            driver.batch(rows, watermark)
-    total: Counter[Any] = Counter()
-    for start, end, _, op, *rest in changes.main:
-        total[(start, end, *rest)] += op
-    assert total == Counter((start, end, *rest) for start, end, _, _, *rest in closing.main)
+    assert_change_log_sums_up(SessionSpec(**window, **ONLY_SUMS, emit="changes"), SessionSpec(**window, **ONLY_SUMS), stream)
 
 
 @settings(max_examples=25, deadline=None)

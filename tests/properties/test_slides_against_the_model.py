@@ -6,9 +6,9 @@ from hypothesis import given, settings, strategies as st
 from eventide.kernels.slide import SlideSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import SlideModel
+from tests.properties.agreement import FAR
 from tests.properties.strategies import Batch, streams
 
-FAR = 10_000
 slides = st.fixed_dictionaries(
     {
         "lookback": st.sampled_from([0, 1, 5, 20, 60]),
