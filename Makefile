@@ -13,7 +13,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 # The tests of the postgres sink are skipped where no server can be had.
 WITH_POSTGRES := scripts/postgres.sh &&
 
-.PHONY: help setup demo test test-slow test-pure lint bench soak clean
+.PHONY: help setup demo test test-slow test-pure lint bench bench-bar soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,9 +41,13 @@ lint: setup ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 
-bench: setup ## how fast the kernels are, and the whole path against native Spark
+bench: setup ## every workload against native Spark, how fast the kernels are, what open sessions cost
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 	@$(BIN)/python benchmarks/kernels.py
-	@$(WITH_JAVA) $(BIN)/python benchmarks/windows.py
+	@$(WITH_JAVA) $(BIN)/python benchmarks/sessions.py
+
+bench-bar: setup ## the workloads that have a bar, each ratio beside it; fails where one falls short
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
 
 soak: setup ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or twice
 	@$(WITH_JAVA) $(WITH_POSTGRES) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py

@@ -1,0 +1,1 @@
+"""Eventide measured against Spark itself: `python -m benchmarks --help`, and docs/performance.md."""

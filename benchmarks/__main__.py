@@ -1,0 +1,73 @@
+"""Eventide against native Spark Structured Streaming and one-shot DuckDB, on this machine, in one run.
+
+python -m benchmarks               # everything: most of an hour on two cores
+python -m benchmarks --bar         # the workloads that have a bar; exits with 1 if one is missed
+python -m benchmarks --list        # the names for --only
+python -m benchmarks --from artifacts/bench/results.json --write-docs
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import suite
+from benchmarks.bars import BARS, all_met, verdicts
+from benchmarks.figures import Results
+from benchmarks.report import Report
+from benchmarks.workloads import EVERYTHING, OTHERS, TUMBLING, Workload
+
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bar", action="store_true", help="only what has a bar, which is then judged")
+    parser.add_argument("--list", action="store_true", help="name the workloads")
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="these workloads, and nothing else")
+    parser.add_argument("--repeat", type=int, default=3, help="runs per engine and workload (default 3)")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of every batch, to try things out")
+    parser.add_argument("--output", type=Path, default=Path("artifacts/bench"), help="folder for results.json and results.png")
+    parser.add_argument("--from", dest="kept", type=Path, metavar="JSON", help="measure nothing; show these results")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/performance.md")
+    return parser.parse_args(given)
+
+
+def chosen(given: argparse.Namespace) -> list[Workload]:
+    workloads = (*TUMBLING, *OTHERS) if given.bar else EVERYTHING
+    unknown = set(given.only or ()) - {workload.name for workload in workloads}
+    if unknown:
+        raise SystemExit(f"no such workload: {', '.join(sorted(unknown))}; --list names them")
+    wanted = [workload for workload in workloads if not given.only or workload.name in given.only]
+    return [workload if given.scale == 1 else workload.smaller(given.scale) for workload in wanted]
+
+
+def measured(given: argparse.Namespace) -> Report:
+    results: Results = suite.comparison(chosen(given), given.repeat, lambda line: print(line, file=sys.stderr, flush=True))
+    if not given.only:
+        results.update(suite.cold_starts(given.repeat, lambda line: print(line, file=sys.stderr, flush=True)))
+    return Report(results)
+
+
+def main() -> int:
+    given = arguments()
+    if given.list:
+        print("\n".join(workload.name for workload in EVERYTHING))
+        return 0
+    report = Report.load(given.kept) if given.kept else measured(given)
+    if given.bar:
+        bars = [bar for bar in BARS if not given.only or bar.workload in given.only]
+        report = replace(report, verdicts=verdicts(report.results, bars))
+    if not given.kept:
+        report.save(given.output / "results.json")
+    print(report.text())
+    if given.write_docs:
+        report.write_docs(PAGE)
+    return 0 if all_met(report.verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""What must be reached, and whether it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.figures import COLD, CPU, GROWTH, OURS, SINGLE, SPEED, Figure, Results, advantage, spread
+from benchmarks.workloads import MILLION, OTHERS, TUMBLING, Workload
+
+MEMORY_STATE = "native, memory"
+ROCKSDB_STATE = "native, RocksDB"
+COLD_START = "cold start"
+LONG_RUN = "long run"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`value` is None where it was not measured, which is not met either."""
+
+    title: str
+    value: float | None
+    bar: str
+    is_met: bool
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Our median must be so many times better than another engine's, in one run."""
+
+    workload: str
+    figure: Figure
+    against: str
+    times: float
+
+    def verdict(self, results: Results) -> Verdict:
+        found = advantage(results, self.workload, self.figure, self.against)
+        title = f"{self.workload}: {self.figure.title} against {self.against}"
+        return Verdict(title, found, f">= {self.times:g}x", found is not None and found >= self.times)
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """Our own median must not be above a limit."""
+
+    workload: str
+    figure: Figure
+    limit: float
+
+    def verdict(self, results: Results) -> Verdict:
+        found = spread(results.get(self.workload, {}).get(OURS, []), self.figure)
+        title, bar = f"{self.workload}: {self.figure.title}", f"<= {self.limit:g} {self.figure.unit}"
+        return Verdict(title, found and found.median, bar, found is not None and found.median <= self.limit)
+
+
+Bar = AtLeast | AtMost
+
+
+def speed_bars(workload: Workload) -> tuple[Bar, ...]:
+    """Twice native with RocksDB from 100,000 keys on, and never below it; native in memory matched from there on, nearly so before."""
+    has_many_keys = workload.data.keys >= 100_000
+    return (
+        AtLeast(workload.name, SPEED, ROCKSDB_STATE, 2.0 if has_many_keys else 1.0),
+        AtLeast(workload.name, SPEED, MEMORY_STATE, 1.0 if has_many_keys else 0.9),
+    )
+
+
+def cpu_bars(workload: Workload) -> tuple[Bar, ...]:
+    if workload.data.format != "json" or workload.batch_rows < MILLION:
+        return ()
+    return tuple(AtLeast(workload.name, CPU, native, 2.0) for native in (ROCKSDB_STATE, MEMORY_STATE))
+
+
+def floor_bars(workload: Workload) -> tuple[Bar, ...]:
+    """A batch of one row takes at most twice as long as native's."""
+    return tuple(AtLeast(workload.name, SINGLE, native, 0.5) for native in (ROCKSDB_STATE, MEMORY_STATE))
+
+
+BARS: tuple[Bar, ...] = (
+    *(bar for workload in TUMBLING for bar in (*speed_bars(workload), *cpu_bars(workload))),
+    *floor_bars(TUMBLING[0]),
+    *(AtLeast(workload.name, SPEED, ROCKSDB_STATE, 1.0) for workload in OTHERS),
+    AtMost(COLD_START, COLD, 15.0),
+    AtMost(LONG_RUN, GROWTH, 1.1),
+)
+
+
+def verdicts(results: Results, bars: Iterable[Bar] = BARS) -> list[Verdict]:
+    return [bar.verdict(results) for bar in bars]
+
+
+def all_met(found: Sequence[Verdict]) -> bool:
+    return all(verdict.is_met for verdict in found)

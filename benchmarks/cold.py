@@ -1,0 +1,72 @@
+"""Cold start: a fresh process, from its birth to the first closed window of a tiny input.
+
+python -m benchmarks.cold eventide|native      # one process; prints a line when the result is there
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.figures import COLD, Sample
+from benchmarks.workloads import Workload
+
+ENGINES = ("eventide", "native")
+TINY = Workload("tiny")
+DONE = "first result"
+
+
+def measure(engine: str) -> Sample:
+    """In a process of its own, its start included; its end is not."""
+    began = time.perf_counter()
+    with subprocess.Popen([sys.executable, "-m", "benchmarks.cold", engine], stdout=subprocess.PIPE, text=True) as process:
+        if process.stdout is None:
+            raise RuntimeError("the process has no output to wait for")
+        lines = []
+        for line in process.stdout:
+            if line.strip() == DONE:
+                return {COLD.key: time.perf_counter() - began}
+            lines.append(line)
+    raise RuntimeError(f"{engine} gave no result:\n{''.join(lines)}")
+
+
+def first_result(engine: str, folder: Path) -> None:
+    watched = folder / "watched"
+    watched.mkdir()
+    lines = [f'{{"k": 1, "v": {number}, "ts": {number * 60_000}}}\n' for number in (1, 2)]
+    (watched / "000000-0.json").write_text("".join(lines))
+    run = (start_eventide if engine == "eventide" else start_native)(watched, folder / "checkpoint")
+    run.take()
+    if run.totals().rows != 1:
+        raise RuntimeError(f"{engine} gave {run.totals()} for two rows, the first of which is in a closed window")
+    print(DONE, flush=True)
+    run.close()
+
+
+def start_eventide(watched, checkpoint):
+    from benchmarks.engines.eventide import Eventide
+
+    return Eventide().start(TINY, watched, checkpoint)
+
+
+def start_native(watched, checkpoint):
+    from benchmarks.engines.native import with_rocksdb
+    from eventide.spark.session import acquire
+
+    return with_rocksdb(acquire(None, {})).start(TINY, watched, checkpoint)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("engine", choices=ENGINES)
+    engine = parser.parse_args().engine
+    with tempfile.TemporaryDirectory(prefix="bench-cold-") as folder:
+        first_result(engine, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

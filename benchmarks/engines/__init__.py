@@ -1,0 +1,1 @@
+"""Engines that can be compared. `contract` says what one must do; there is one file for each."""

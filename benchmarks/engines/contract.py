@@ -1,0 +1,59 @@
+"""What the benchmark asks of an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.totals import Totals
+from benchmarks.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Written:
+    """Bytes below a checkpoint folder: of state, and of everything else but results."""
+
+    state: int
+    checkpoint: int
+
+
+class Run(Protocol):
+    """A query that runs: over one workload, from an empty state."""
+
+    def take(self) -> None:
+        """Returns when everything in the watched folder has been processed and windows that it closed have been given out."""
+
+    def totals(self) -> Totals:
+        """Of everything given out so far."""
+
+    def written(self) -> Written: ...
+
+    def close(self) -> None: ...
+
+
+class Engine(Protocol):
+    """A streaming engine. `FILES_PER_BATCH` files are a batch."""
+
+    name: str
+
+    def can(self, workload: Workload) -> bool: ...
+
+    def start(self, workload: Workload, watched: Path, checkpoint: Path) -> Run: ...
+
+
+class OneShot(Protocol):
+    """Reads all files once and gives the totals: no state, no checkpoint, nothing that comes later."""
+
+    name: str
+
+    def can(self, workload: Workload) -> bool: ...
+
+    def compute(self, workload: Workload, files: list[Path]) -> Totals: ...
+
+
+def written_below(folder: Path, results: str = "results") -> Written:
+    sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    state = sum(size for path, size in sizes.items() if "state" in path.relative_to(folder).parts)
+    given = sum(size for path, size in sizes.items() if results in path.relative_to(folder).parts)
+    return Written(state, sum(sizes.values()) - state - given)

@@ -1,0 +1,95 @@
+"""Spark Structured Streaming as its users write it: the same windows, withWatermark, append mode, rows collected in foreachBatch.
+
+Its settings are those that Eventide gives its own streams, cheap bookkeeping on a local disk included; only the state store differs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+
+from benchmarks.engines.contract import Written, written_below
+from benchmarks.totals import Totals, totals_of
+from benchmarks.workloads import FILES_PER_BATCH, LAG_MS, Data, Hop, Session, Slide, Tumble, Window, Workload
+from eventide.spark.session import default_shards, streaming_session
+
+_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+
+
+class Native:
+    def __init__(self, spark: SparkSession, name: str, provider: str) -> None:
+        self.name = name
+        self._session = streaming_session(spark, default_shards(spark))
+        self._session.conf.set(_STATE_STORE, _PROVIDERS + provider)
+
+    def can(self, workload: Workload) -> bool:
+        return workload.has_native
+
+    def start(self, workload: Workload, watched: Path, checkpoint: Path) -> NativeRun:
+        return NativeRun(self._session, workload, watched, checkpoint)
+
+
+def in_memory(spark: SparkSession) -> Native:
+    return Native(spark, "native, memory", "HDFSBackedStateStoreProvider")
+
+
+def with_rocksdb(spark: SparkSession) -> Native:
+    return Native(spark, "native, RocksDB", "RocksDBStateStoreProvider")
+
+
+class NativeRun:
+    """The query starts with the first `take`, as Eventide's does."""
+
+    def __init__(self, session: SparkSession, workload: Workload, watched: Path, checkpoint: Path) -> None:
+        self._totals = Totals()
+        self._checkpoint = checkpoint
+        results = windowed(events(session, workload.data, watched), workload.window)
+        writer = results.writeStream.outputMode("append").foreachBatch(self._add)
+        self._writer = writer.option("checkpointLocation", str(checkpoint))
+        self._query = None
+
+    def _add(self, frame: DataFrame, batch: int) -> None:
+        rows: pa.Table = frame.toArrow()
+        self._totals += totals_of(rows)
+
+    def take(self) -> None:
+        if self._query is None:
+            self._query = self._writer.start()
+        self._query.processAllAvailable()
+
+    def totals(self) -> Totals:
+        return self._totals
+
+    def written(self) -> Written:
+        return written_below(self._checkpoint)
+
+    def close(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+
+
+def events(session: SparkSession, data: Data, watched: Path) -> DataFrame:
+    schema = ", ".join(f"{name} {type}" for name, type in data.columns.items())
+    reader = session.readStream.schema(schema).option("maxFilesPerTrigger", str(FILES_PER_BATCH))
+    rows = reader.format(data.format).load(str(watched)).withColumn("time", F.timestamp_millis("ts"))
+    rows = rows.withWatermark("time", f"{LAG_MS} milliseconds")
+    return rows.dropDuplicatesWithinWatermark(["id"]) if data.has_ids else rows
+
+
+def windowed(rows: DataFrame, window: Window) -> DataFrame:
+    return rows.groupBy(bounds(window), "k").agg(F.count("*").alias("n"), F.sum("v").alias("t"), F.max("v").alias("m"))
+
+
+def bounds(window: Window) -> Column:
+    match window:
+        case Tumble(size):
+            return F.window("time", f"{size} milliseconds")
+        case Hop(size, slide):
+            return F.window("time", f"{size} milliseconds", f"{slide} milliseconds")
+        case Session(gap):
+            return F.session_window("time", f"{gap} milliseconds")
+        case Slide():
+            raise ValueError("Structured Streaming has no window per row")

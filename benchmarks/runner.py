@@ -1,0 +1,151 @@
+"""Runs engines in turn over the same files, and measures the warm, steady state.
+
+One run of an engine is a fresh query over one workload. It gets the warm-up batches and is waited for; then all measured batches
+become visible at once, and the time until their last result has arrived is what rows per second come from. That includes the
+batch without data with which both engines close what the last rows have made due. Query start, planning and warm-up are not in
+it. Afterwards single rows come one by one, for the floor of a batch. CPU is that of the whole process tree over the same interval.
+
+Engines take turns, in another order each time, on one Spark session; a first turn of warm-up batches is not counted.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import data
+from benchmarks.engines.contract import Engine, OneShot, Run
+from benchmarks.engines.limit import expected
+from benchmarks.figures import CHECKPOINT, CLOSING, CPU, SINGLE, SPEED, STATE, Results, Sample
+from benchmarks.process_tree import cpu_seconds
+from benchmarks.totals import Totals
+from benchmarks.workloads import Workload
+
+Say = Callable[[str], None]
+
+
+class WrongResult(Exception):
+    """An engine gave something else than the truth: its speed says nothing."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """A workload with its files and the truth about them."""
+
+    workload: Workload
+    plan: data.Plan
+    files: dict[int, list[Path]]
+    truth: Totals | None
+
+    def of(self, spans: Sequence[data.Span]) -> list[Path]:
+        return [path for span in spans for path in self.files[span.batch]]
+
+
+def prepare(workload: Workload, folder: Path) -> Material:
+    plan = data.plan(workload)
+    files = data.write(workload.data, plan.spans, folder)
+    return Material(workload, plan, files, expected(workload, [path for paths in files.values() for path in paths]))
+
+
+def compare(workload: Workload, engines: Sequence[Engine], limits: Sequence[OneShot], repeat: int, say: Say) -> dict[str, list[Sample]]:
+    """Samples by engine, one per turn."""
+    engines = [engine for engine in engines if engine.can(workload)]
+    limits = [limit for limit in limits if limit.can(workload)]
+    samples: dict[str, list[Sample]] = {engine.name: [] for engine in (*engines, *limits)}
+    with tempfile.TemporaryDirectory(prefix="bench-files-") as folder:
+        material = prepare(workload, Path(folder))
+        for engine in engines:
+            warm_up(engine, material)
+        for turn in range(repeat):
+            for engine in rotated(engines, turn):
+                samples[engine.name].append(measure(engine, material))
+                say(f"  {turn + 1}/{repeat} {engine.name}: {samples[engine.name][-1][SPEED.key]:,.0f} rows/s")
+            for limit in limits:
+                samples[limit.name].append(measure_one_shot(limit, material))
+    return samples
+
+
+def compare_all(workloads: Sequence[Workload], engines: Sequence[Engine], limits: Sequence[OneShot], repeat: int, say: Say) -> Results:
+    results: Results = {}
+    for workload in workloads:
+        say(f"{workload.name}: {workload.batches} batches of {workload.batch_rows:,} rows")
+        results[workload.name] = compare(workload, engines, limits, repeat, say)
+    return results
+
+
+def rotated(engines: Sequence[Engine], turn: int) -> list[Engine]:
+    at = turn % len(engines) if engines else 0
+    return [*engines[at:], *engines[:at]]
+
+
+def warm_up(engine: Engine, material: Material) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
+        run, watched = begin(engine, material, Path(folder))
+        data.link(material.of(material.plan.warm), watched)
+        run.take()
+        run.close()
+
+
+def measure(engine: Engine, material: Material) -> Sample:
+    with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
+        run, watched = begin(engine, material, Path(folder))
+        try:
+            sample = steady_state(run, watched, material)
+            check(engine.name, run.totals(), material)
+        finally:
+            run.close()
+    return sample
+
+
+def begin(engine: Engine, material: Material, folder: Path) -> tuple[Run, Path]:
+    watched = folder / "watched"
+    watched.mkdir()
+    return engine.start(material.workload, watched, folder / "checkpoint"), watched
+
+
+def steady_state(run: Run, watched: Path, material: Material) -> Sample:
+    plan, workload = material.plan, material.workload
+    timed(run, watched, material.of(plan.warm))
+    before = run.written()
+    seconds, cpu = timed(run, watched, material.of(plan.measured))
+    after = run.written()
+    singles = [timed(run, watched, material.of([span]))[0] for span in plan.single]
+    closing, _ = timed(run, watched, material.of([plan.closing]))
+    return {
+        SPEED.key: workload.rows / seconds,
+        CPU.key: cpu / workload.rows * 1_000_000,
+        STATE.key: (after.state - before.state) / workload.rows,
+        CHECKPOINT.key: (after.checkpoint - before.checkpoint) / workload.batches,
+        SINGLE.key: statistics.median(singles),
+        CLOSING.key: closing,
+    }
+
+
+def timed(run: Run, watched: Path, files: Sequence[Path]) -> tuple[float, float]:
+    """Seconds, and CPU-seconds of the tree, from the moment the files become visible until all that follows from them is out."""
+    cpu, began = cpu_seconds(), time.perf_counter()
+    data.link(files, watched)
+    run.take()
+    return time.perf_counter() - began, cpu_seconds() - cpu
+
+
+def measure_one_shot(limit: OneShot, material: Material) -> Sample:
+    """Over the files of the measured batches, reading included, starting the engine excluded where it has no part in it."""
+    cpu, began = cpu_seconds(), time.perf_counter()
+    limit.compute(material.workload, material.of(material.plan.measured))
+    rows, seconds = material.workload.rows, time.perf_counter() - began
+    return {SPEED.key: rows / seconds, CPU.key: (cpu_seconds() - cpu) / rows * 1_000_000}
+
+
+def check(name: str, found: Totals, material: Material) -> None:
+    workload = material.workload
+    if material.truth is None:
+        rows_in = sum(span.rows for span in material.plan.spans)
+        if found.rows != rows_in:
+            raise WrongResult(f"{workload.name}: {name} gave {found.rows:,} rows for {rows_in:,}, one for each")
+    elif found != material.truth:
+        raise WrongResult(f"{workload.name}: {name} gave {found}, and {material.truth} is right")

@@ -1,0 +1,26 @@
+"""A checksum of what an engine gave, so that no engine is fast by leaving work out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Result rows, and the sums over them of their counts, sums and maxima."""
+
+    rows: int = 0
+    counted: int = 0
+    summed: int = 0
+    highest: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(self.rows + other.rows, self.counted + other.counted, self.summed + other.summed, self.highest + other.highest)
+
+
+def totals_of(results: pa.Table) -> Totals:
+    """Of result rows with columns n (count), t (sum) and m (maximum)."""
+    return Totals(results.num_rows, *(int(pc.sum(results[name]).as_py() or 0) for name in ("n", "t", "m")))

@@ -1,0 +1,119 @@
+"""What is measured: the data, the window, and how much of it. Engines translate a workload into their own terms.
+
+All data is a stream of 100,000 events per second of event time, up to two seconds out of order. So a batch of a million rows spans
+ten seconds, and every key of 100,000 is in each ten-second window about ten times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+EVENTS_PER_SECOND = 100_000
+DISORDER_MS = 2_000
+LAG_MS = 5_000
+LATE_BY_MS = 60_000
+FILES_PER_BATCH = 4
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Tumble:
+    size_ms: int = 10_000
+
+
+@dataclass(frozen=True)
+class Hop:
+    size_ms: int = 60_000
+    slide_ms: int = 1_000
+
+
+@dataclass(frozen=True)
+class Session:
+    """Event times are even and the gap is odd: two events exactly a gap apart, where engines differ, do not occur."""
+
+    gap_ms: int = 2_001
+
+
+@dataclass(frozen=True)
+class Slide:
+    """A result per row, over the time before it. Native Spark and one-shot SQL over closed windows have no such thing."""
+
+    lookback_ms: int = 10_000
+
+
+Window = Tumble | Hop | Session | Slide
+
+
+@dataclass(frozen=True)
+class Data:
+    """Columns k, v and ts (milliseconds), and what else is asked for. Shares are one row in so many; 0 is none."""
+
+    format: str = "json"
+    keys: int = 1_000
+    text_keys: bool = False
+    extra_columns: int = 0
+    late_one_in: int = 0
+    duplicate_one_in: int = 0
+
+    @property
+    def has_ids(self) -> bool:
+        return self.duplicate_one_in > 0
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Names and SQL types, in the order of the files."""
+        ids = {"id": "BIGINT"} if self.has_ids else {}
+        extra = {f"c{number}": "STRING" if number % 3 == 0 else "BIGINT" for number in range(self.extra_columns)}
+        return {"k": "STRING" if self.text_keys else "BIGINT", "v": "BIGINT", "ts": "BIGINT", **ids, **extra}
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    data: Data = field(default_factory=Data)
+    window: Window = field(default_factory=Tumble)
+    batch_rows: int = MILLION
+    warm_batches: int = 2
+    batches: int = 4
+
+    @property
+    def rows(self) -> int:
+        """Rows of the measured batches."""
+        return self.batch_rows * self.batches
+
+    @property
+    def has_native(self) -> bool:
+        return not isinstance(self.window, Slide)
+
+    def smaller(self, factor: float) -> Workload:
+        return replace(self, batch_rows=max(FILES_PER_BATCH, int(self.batch_rows * factor)))
+
+
+def label(number: int) -> str:
+    """1_000 as 1k, 1_000_000 as 1M."""
+    for size, suffix in ((MILLION, "M"), (1_000, "k")):
+        if number >= size and number % size == 0:
+            return f"{number // size}{suffix}"
+    return str(number)
+
+
+def tumbling(format: str, keys: int, batch_rows: int = MILLION, batches: int = 4) -> Workload:
+    size = "" if batch_rows == MILLION else f", {label(batch_rows)}-row batches"
+    return Workload(f"{format}, {label(keys)} keys{size}", Data(format, keys), batch_rows=batch_rows, batches=batches)
+
+
+KEYS = (1_000, 100_000, MILLION)
+TUMBLING = tuple(tumbling(format, keys) for format in ("json", "parquet") for keys in KEYS)
+BATCH_SIZES = tuple(
+    tumbling("json", keys, rows, batches) for keys in (1_000, 100_000) for rows, batches in ((100_000, 10), (4 * MILLION, 2))
+)
+OTHERS = (
+    Workload("hopping 60 s / 1 s", window=Hop(), batch_rows=200_000),
+    Workload("sessions", Data(keys=100_000), window=Session(), batch_rows=400_000),
+    Workload("deduplication", Data(keys=100_000, duplicate_one_in=100), batch_rows=400_000),
+    Workload("late rows 1 %", Data(keys=100_000, late_one_in=100), batch_rows=400_000),
+    Workload("wide rows", Data(keys=100_000, extra_columns=27), batch_rows=400_000),
+    Workload("text keys", Data(keys=100_000, text_keys=True), batch_rows=400_000),
+)
+SLIDING = (Workload("sliding 10 s", window=Slide(), batch_rows=100_000),)
+EVERYTHING = (*TUMBLING, *BATCH_SIZES, *OTHERS, *SLIDING)
