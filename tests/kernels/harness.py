@@ -60,6 +60,7 @@ class Driver:
     store: MemoryStore = field(default_factory=MemoryStore)
     watermark: int | None = None
     now: int = 0
+    newest: int | None = None
     rows_in: int = 0
     main: list[Row] = field(default_factory=list)
     side: list[dict[str, Any]] = field(default_factory=list)
@@ -80,6 +81,7 @@ class Driver:
         """
         self.watermark = watermark if watermark is not None else self.watermark
         packed = self.pack(rows)
+        self.newest = max((row[0] for row in [*rows, (self.newest,)] if row[0] is not None), default=None)
         self.rows_in += len(rows)
         fresh = self._call("on_rows", packed)
         if sum(self.counts.values()) != self.rows_in:
@@ -98,8 +100,10 @@ class Driver:
         self.now = now
         return self._call("on_tick")
 
-    def flush(self) -> list[Row]:
-        return self._call("on_flush")
+    def flush(self, until: int | None = None) -> list[Row]:
+        """A graceful stop of a stream whose latest event time is `until`; unless told, that of this shard."""
+        until = self.newest if until is None else until
+        return [] if until is None else self._call("on_flush", until)
 
     def restart(self) -> None:
         """Nothing but the store survives; kernels are built anew for every call anyway."""

@@ -25,12 +25,14 @@ class PaneModel:
     lateness: int = 0
     open: dict[tuple[int, Any], list[int | None]] = field(default_factory=dict)
     late: list[Row] = field(default_factory=list)
-    flushed: set[int] = field(default_factory=set)
+    newest: int | None = None
+    flushed: int | None = None
 
     def step(self, rows: list[Row], watermark: int | None) -> list[Row]:
         emitted = self.close(watermark)
+        self.see(rows)
         for row in rows:
-            starts = [s for s in self.starts(row[0]) if not self.closed(s, watermark) and s not in self.flushed]
+            starts = [s for s in self.starts(row[0]) if self.takes(s, watermark)]
             for start in starts:
                 self.open.setdefault((start, row[1]), []).append(row[2])
             if not starts:
@@ -41,8 +43,14 @@ class PaneModel:
         return [self.pop(place) for place in list(self.open) if self.closed(place[0], watermark)]
 
     def flush(self) -> list[Row]:
-        self.flushed |= {start for start, _ in self.open}
+        self.flushed = self.newest
         return [self.pop(place) for place in list(self.open)]
+
+    def takes(self, start: int, watermark: int | None) -> bool:
+        return not self.closed(start, watermark) and (self.flushed is None or start > self.flushed)
+
+    def see(self, rows: list[Row]) -> None:
+        self.newest = max((row[0] for row in [*rows, (self.newest,)] if row[0] is not None), default=None)
 
     def pop(self, place: tuple[int, Any]) -> Row:
         values = self.open.pop(place)
@@ -111,9 +119,10 @@ class LivePaneModel:
 
     def step(self, rows: list[Row], watermark: int | None) -> list[Row]:
         emitted = self.pass_time(watermark)
+        self.window.see(rows)
         touched: dict[tuple[int, Any], None] = {}
         for ts, key, value, *_ in rows:
-            starts = [s for s in self.window.starts(ts) if not self.window.closed(s, watermark) and s not in self.window.flushed]
+            starts = [s for s in self.window.starts(ts) if self.window.takes(s, watermark)]
             fitting = [s for s in sorted(starts) if self.fits(s, key)]
             for start in fitting:
                 place = (start, key)
@@ -153,7 +162,7 @@ class LivePaneModel:
 
     def flush(self) -> list[Row]:
         emitted = [group.emit() for group in self.open.values() if group.waits or self.mode == "every"]
-        self.window.flushed |= {start for start, _ in self.open}
+        self.window.flushed = self.window.newest
         self.open.clear()
         return emitted
 

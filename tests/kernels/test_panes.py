@@ -108,6 +108,34 @@ def test_a_flush_emits_what_is_open_and_its_windows_never_reopen() -> None:
     assert driver.store.spaces() == []
 
 
+@pytest.mark.parametrize("emit", ["on window close", "on update"])
+def test_a_flush_closes_what_has_begun_anywhere_in_the_stream(emit: str) -> None:
+    #    0         10        20        30
+    #    | A       |         |    ^    |      newest in another shard: 25
+    driver = tumble(emit=emit)
+    driver.batch([(1, "A", 1)])
+    driver.flush(until=25)
+    driver.restart()
+    driver.batch([(12, "A", 1), (29, "B", 1), (30, "B", 2)])
+    assert driver.counts == {"used": 2, "late": 2}
+    driver.advance(40)
+    assert [row[:2] for row in driver.main] == [(0, 10), (30, 40)]
+    assert driver.store.spaces() == []
+
+
+@pytest.mark.parametrize("emit", ["on window close", "on update"])
+def test_what_begins_after_the_time_of_a_flush_stays_open(emit: str) -> None:
+    driver = hop(10, 5, emit=emit)
+    driver.batch([(6, "A", 1), (21, "A", 2)])
+    driver.flush(until=8)
+    driver.batch([(12, "A", 4)])
+    assert driver.counts == {"used": 3}
+    driver.advance(99)
+    totals = {(start, end): total for start, end, _, _, _, _, total in driver.main}
+    assert totals == {(0, 10): 1, (5, 15): 1, (10, 20): 4, (15, 25): 2, (20, 30): 2}
+    assert driver.gauges["open_windows"] == 0
+
+
 def test_final_counts_late_rows_without_storing_them() -> None:
     driver = tumble(emit="final", lateness=50)
     driver.batch([(1, "A", 1)])

@@ -57,13 +57,12 @@ class Teller:
 
     def __init__(self, plan: Plan, story: Story, folder: Path, spark: Any) -> None:
         self.plan, self.story, self.folder, self.spark = plan, story, folder, spark
-        self.shards = 1 if any(event.verb == "flush" for event in story) else 2
         self.model = ReferenceModel(plan.stream)
         self.main: list[Any] = []
         self.sides: Counter[Any] = Counter()
 
     def open(self) -> Database:
-        return eventide.connect(self.folder, spark=self.spark, shards=self.shards)
+        return eventide.connect(self.folder, spark=self.spark, shards=2)
 
     def tell(self) -> None:
         db = self.open()

@@ -23,7 +23,7 @@ from eventide.kernels.nodes import Part, SliceTree
 from eventide.kernels.sides import LATE_REASON
 from eventide.kernels.slices import SLICE
 from eventide.kernels.specs import WindowSpec
-from eventide.kernels.windows import Paces, spans
+from eventide.kernels.windows import Paces, latest, spans
 
 META = "meta"
 _CLOSED, _SLICE, _FLUSHED = 0, 1, 2
@@ -33,15 +33,19 @@ _MERGED_AT_ONCE = 1_000_000  # rows
 
 @dataclass
 class _Index:
-    """What is open: the slices that have rows, the last window that was closed, and windows that a flush emitted early."""
+    """What is open: the slices that have rows, and the last window that the watermark, or a flush ahead of it, has closed."""
 
     closed: int | None = None
     slices: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    flushed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    flushed: int | None = None
     changed: bool = False  # so that it must be written back
 
+    @property
+    def last_closed(self) -> int | None:
+        return latest(self.closed, self.flushed)
+
     def open_windows(self, paces: Paces) -> Ints:
-        return np.setdiff1d(paces.windows_over(self.slices, self.closed), self.flushed, assume_unique=True)
+        return paces.windows_over(self.slices, self.last_closed)
 
 
 class ClosingPanes:
@@ -52,35 +56,32 @@ class ClosingPanes:
 
     def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
         index, output = self._load(store), Output()
-        self._close(index, clock.watermark, store, output)
+        self._pass_time(clock.watermark, index, store, output)
         before = len(index.open_windows(self._paces))
         if rows.num_rows:
-            self._fold(rows, index, clock.watermark, store, output)
+            self._fold(rows, index, store, output)
         return self._save(index, store, output, opened_since=before)
 
     def on_time(self, clock: Clock, store: Store) -> Output:
         index, output = self._load(store), Output()
-        self._close(index, clock.watermark, store, output)
+        self._pass_time(clock.watermark, index, store, output)
         return self._save(index, store, output)
 
     def on_tick(self, clock: Clock, store: Store) -> Output:
         return self.on_time(clock, store)
 
-    def on_flush(self, clock: Clock, store: Store) -> Output:
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
         index, output = self._load(store), Output()
-        self._close(index, clock.watermark, store, output)
-        windows = index.open_windows(self._paces)
-        if len(windows):
-            self._emit(windows, self._tree.parts(windows, index.slices, int(index.slices[-1]) + 1, store), output)
-            output.events["windows_closed"] += len(windows)
-            index.flushed = np.union1d(index.flushed, windows)
-            index.slices = index.slices[:0]
-            index.changed = True
+        self._pass_time(clock.watermark, index, store, output)
+        begun = self._paces.last_begun(until)
+        if index.last_closed is None or begun > index.last_closed:
+            self._close(begun, index, store, output)
+            index.flushed, index.changed = begun, True
         return self._save(index, store, output)
 
-    def _fold(self, rows: pa.Table, index: _Index, watermark: int | None, store: Store, output: Output) -> None:
+    def _fold(self, rows: pa.Table, index: _Index, store: Store, output: Output) -> None:
         slices = self._paces.slices_of(ints(rows, TS))
-        late = self._paces.all_closed(slices, watermark, index.flushed)
+        late = self._paces.all_closed(slices, index.last_closed)
         if late.any():
             self._put_aside(rows.filter(pa.array(late)), slices[late], output)
             rows, slices = rows.filter(pa.array(~late)), slices[~late]
@@ -89,7 +90,6 @@ class ClosingPanes:
             partial = self._aggregation.fold(rows, [pa.array(slices)])
             self._tree.add(partial, store)
             index.slices = np.union1d(index.slices, ints(partial, SLICE))
-            index.closed = self._paces.last_closed(watermark)
             index.changed = True
 
     def _put_aside(self, rows: pa.Table, slices: Ints, output: Output) -> None:
@@ -97,21 +97,25 @@ class ClosingPanes:
         output.counts["late"] += rows.num_rows
         output.side += self._sides.payloads(rows, "late", LATE_REASON, windows=(self._paces.starts(last), self._paces.ends(last)))
 
-    def _close(self, index: _Index, watermark: int | None, store: Store, output: Output) -> None:
-        """Emit and forget the windows that the watermark has closed."""
+    def _pass_time(self, watermark: int | None, index: _Index, store: Store, output: Output) -> None:
         closed = self._paces.last_closed(watermark)
         if closed is None or (index.closed is not None and closed <= index.closed):
             return
+        self._close(closed, index, store, output)
+        index.closed = closed
+        if index.flushed is not None and index.flushed <= closed:
+            index.flushed, index.changed = None, True
+
+    def _close(self, last: int, index: _Index, store: Store, output: Output) -> None:
+        """Emit and forget the open windows up to `last`."""
         windows = index.open_windows(self._paces)
-        due = windows[windows <= closed]
-        keep_from = self._paces.first_needed(closed)
+        due = windows[windows <= last]
+        keep_from = self._paces.first_needed(last)
         if len(due):
             self._emit(due, self._tree.parts(due, index.slices, keep_from, store), output)
+            index.changed = True
         output.events["windows_closed"] += len(due)
-        index.closed = closed
-        index.changed |= len(due) > 0 or bool((index.flushed <= closed).any())
         index.slices = index.slices[index.slices >= keep_from]
-        index.flushed = index.flushed[index.flushed > closed]
 
     def _emit(self, windows: Ints, parts: list[Part], output: Output) -> None:
         for by_window in self._by_window(windows, parts):
@@ -144,25 +148,26 @@ class ClosingPanes:
             return _Index()
         table = self._codec.decode(blobs[0])
         what, value = ints(table, "what"), ints(table, "value")
-        closed = value[what == _CLOSED]
-        return _Index(int(closed[0]) if len(closed) else None, value[what == _SLICE], value[what == _FLUSHED])
+        closed, flushed = (int(value[what == kind][-1]) if (what == kind).any() else None for kind in (_CLOSED, _FLUSHED))
+        return _Index(closed, value[what == _SLICE], flushed)
 
     def _save(self, index: _Index, store: Store, output: Output, opened_since: int | None = None) -> Output:
         """Write the index back if it changed, nothing if nothing is open; add gauges and the next wake-up."""
         windows = index.open_windows(self._paces)
-        if len(index.slices) or len(index.flushed):
-            output.wake_at = self._paces.closes_at(int(windows[0] if len(windows) else index.flushed[-1]))
+        waits_for = int(windows[0]) if len(windows) else index.flushed
+        if waits_for is None:
+            store.delete(META, 0)
+        else:
+            output.wake_at = self._paces.closes_at(waits_for)
             if index.changed:
                 store.replace(META, 0, self._encoded(index))
-        else:
-            store.delete(META, 0)
         if opened_since is not None:
             output.events["windows_opened"] += len(windows) - opened_since
         output.gauges.update(open_windows=len(windows), state_bytes=self._tree.state_bytes(store))
         return output
 
     def _encoded(self, index: _Index) -> bytes:
-        closed = np.array([] if index.closed is None else [index.closed], np.int64)
-        what = np.repeat([_CLOSED, _SLICE, _FLUSHED], [len(closed), len(index.slices), len(index.flushed)]).astype(np.int8)
-        value = np.concatenate([closed, index.slices, index.flushed])
+        closed, flushed = (np.array([] if window is None else [window], np.int64) for window in (index.closed, index.flushed))
+        what = np.repeat([_CLOSED, _SLICE, _FLUSHED], [len(closed), len(index.slices), len(flushed)]).astype(np.int8)
+        value = np.concatenate([closed, index.slices, flushed])
         return self._codec.encode(pa.Table.from_arrays([pa.array(what), pa.array(value)], schema=_INDEX_SCHEMA))

@@ -6,8 +6,8 @@ clock. The runner promises, and a kernel may rely on it:
 * `on_rows` is called at most once per batch and shard, with all rows of that batch for that shard;
 * `on_time` is called after `on_rows` of the same batch, with the same clock, when `clock.watermark` has reached the
   `wake_at` that the kernel returned last; it may be called in a batch without rows, and early calls are harmless;
-* `on_flush` is called when a graceful stop wants everything that is still open; afterwards `on_rows` may follow again
-  if the query is resumed;
+* `on_flush` is called in every shard when a graceful stop wants what has begun by `until`, the latest event time that the
+  stream has seen in any shard; that is closed then, in all shards alike, if `on_rows` follows because the query is resumed;
 * `on_tick` is called when a kernel asked for processing-time wake-ups (`tick_every`) and one is due;
 * the watermark never goes back; a call that fails is repeated from the same state with the same arguments.
 
@@ -136,7 +136,7 @@ class Kernel(Protocol):
 
     def on_tick(self, clock: Clock, store: Store) -> Output: ...
 
-    def on_flush(self, clock: Clock, store: Store) -> Output: ...
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output: ...
 
 
 class KernelSpec(Protocol):

@@ -15,7 +15,7 @@ from eventide.kernels.live import LiveKernel, Mask
 from eventide.kernels.sides import EVICTED_REASON, LATE_REASON
 from eventide.kernels.slices import SLICE
 from eventide.kernels.specs import WindowSpec
-from eventide.kernels.windows import Paces
+from eventide.kernels.windows import Paces, latest
 
 
 class EagerPanes(LiveKernel):
@@ -27,7 +27,7 @@ class EagerPanes(LiveKernel):
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         slices = self._paces.slices_of(ints(rows, TS))
-        late = self._paces.all_closed(slices, watermark, directory.flushed)
+        late = self._paces.all_closed(slices, self._last_closed(watermark, directory))
         if late.any():
             self._put_aside(rows, slices, late, "late", LATE_REASON, output)
             rows, slices = rows.filter(pa.array(~late)), slices[~late]
@@ -53,10 +53,7 @@ class EagerPanes(LiveKernel):
 
     def _spread(self, partial: pa.Table, watermark: int | None, directory: Directory) -> tuple[Ints, pa.Table]:
         """One row per open window of each partial, and from which partial each came."""
-        source, windows = self._paces.windows_of_each(ints(partial, SLICE), self._paces.last_closed(watermark))
-        if len(directory.flushed):
-            is_open = ~np.isin(windows, directory.flushed)
-            source, windows = source[is_open], windows[is_open]
+        source, windows = self._paces.windows_of_each(ints(partial, SLICE), self._last_closed(watermark, directory))
         spread = partial.take(pa.array(source)).drop_columns([SLICE])
         bounds = [pa.array(self._paces.starts(windows)), pa.array(self._paces.ends(windows))]
         hashes = hashes_of([column(partial, name) for name in self._folded.keys], partial.num_rows)
@@ -101,21 +98,29 @@ class EagerPanes(LiveKernel):
         if last is None:
             return
         is_open = directory.windows > self._paces.ends(np.array([last]))[0]
-        directory.changed |= not is_open.all() or bool((directory.flushed <= last).any())
+        is_over = directory.flushed is not None and directory.flushed <= last
+        directory.changed |= not is_open.all() or is_over
         output.events["windows_closed"] += int((~is_open).sum())
         directory.windows, directory.groups = directory.windows[is_open], directory.groups[is_open]
-        directory.flushed = directory.flushed[directory.flushed > last]
+        directory.flushed = None if is_over else directory.flushed
+
+    def _give_out(self, until: int, directory: Directory, store: Store, output: Output) -> None:
+        super()._give_out(until, directory, store, output)
+        directory.flushed, directory.changed = self._paces.last_begun(until), True
 
     def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
-        windows = self._paces.ending_at(directory.windows)
-        output.events["windows_closed"] += len(windows)
-        directory.flushed = np.union1d(directory.flushed, windows)
-        directory.windows, directory.groups = directory.windows[:0], directory.groups[:0]
+        is_open = ~np.isin(directory.windows, ints(table, END))
+        output.events["windows_closed"] += int((~is_open).sum())
+        directory.windows, directory.groups = directory.windows[is_open], directory.groups[is_open]
         return table.slice(0, 0)
+
+    def _last_closed(self, watermark: int | None, directory: Directory) -> int | None:
+        """The last window that the watermark or a flush has closed."""
+        return latest(self._paces.last_closed(watermark), directory.flushed)
 
     def _wake_at(self, directory: Directory) -> int | None:
         due = directory.next_due
-        return self._paces.closes_at(int(directory.flushed[-1])) if due is None and len(directory.flushed) else due
+        return self._paces.closes_at(directory.flushed) if due is None and directory.flushed is not None else due
 
     def _open_windows(self, directory: Directory) -> int:
         return len(directory.windows)

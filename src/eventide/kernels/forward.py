@@ -76,14 +76,14 @@ class Forward:
     def on_tick(self, clock: Clock, store: Store) -> Output:
         return Output()
 
-    def on_flush(self, clock: Clock, store: Store) -> Output:
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
         return Output()
 
 
 @dataclass
 class _Mark:
     """What the buffer holds: rows, the newest timestamp ever seen, batches so far, the earliest timestamp held, and the
-    newest one that a flush has let go before its time: nothing older may follow."""
+    time up to which a flush has let rows go before their time: nothing older may follow."""
 
     held: int = 0
     newest: int | None = None
@@ -121,11 +121,10 @@ class OrderedForward:
     def on_tick(self, clock: Clock, store: Store) -> Output:
         return self.on_time(clock, store)
 
-    def on_flush(self, clock: Clock, store: Store) -> Output:
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
         mark, output = self._load(store), Output()
-        if mark.held:
-            mark.flushed = mark.newest
-        self._release(np.iinfo(np.int64).max, mark, store, output)
+        self._release(until, mark, store, output)
+        mark.flushed = until
         return self._save(mark, store, output)
 
     def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:
@@ -167,7 +166,7 @@ class OrderedForward:
         return _Mark(**self._codec.decode(blobs[0]).to_pylist()[0]) if blobs else _Mark()
 
     def _save(self, mark: _Mark, store: Store, output: Output) -> Output:
-        if mark.batches:
+        if mark.batches or mark.flushed is not None:
             store.replace(META, 0, self._codec.encode(pa.Table.from_pylist([asdict(mark)], schema=_MARK)))
         output.wake_at = mark.earliest
         output.gauges.update(buffer_size=mark.held, state_bytes=self._rows.state_bytes(store))

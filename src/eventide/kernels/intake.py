@@ -92,8 +92,10 @@ class Intake:
     def on_tick(self, clock: Clock, store: Store) -> Output:
         return self._inner.on_tick(clock, store)
 
-    def on_flush(self, clock: Clock, store: Store) -> Output:
-        return self._inner.on_flush(clock, store)
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+        if self._spec.policy == REASSIGN and clock.watermark is not None:
+            until = max(until, clock.watermark)  # where rows may have been moved
+        return self._inner.on_flush(until, clock, store)
 
     def _without_errors(self, rows: pa.Table, taken: Output) -> pa.Table:
         problems = column(rows, PROBLEM)

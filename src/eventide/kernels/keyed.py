@@ -44,7 +44,7 @@ class Directory:
     gone: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     windows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     groups: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    flushed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    flushed: int | None = None  # the last window that a flush has closed
     changed: bool = False
 
     @property
@@ -108,20 +108,22 @@ class KeyedTable:
         table = self._directory_codec.decode(blobs[0])
         what, a, b, c, d = (ints(table, name) for name in _DIRECTORY_SCHEMA.names)
         bucket, window = what == _BUCKET, what == _WINDOW
-        return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], a[what == _FLUSHED])
+        flushed = a[what == _FLUSHED]
+        last_flushed = int(flushed[-1]) if len(flushed) else None
+        return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], last_flushed)
 
     def save(self, directory: Directory, store: Store) -> None:
         """Write the directory back if it changed; nothing is left if nothing is held."""
         if not directory.changed:
             return
-        if not directory.rows.any() and not len(directory.flushed):
+        if not directory.rows.any() and directory.flushed is None:
             store.delete(self._meta, 0)
             return
         parts: list[tuple[int, list[Ints]]] = [
             (_BITS, [np.array([directory.bits])]),
             (_BUCKET, [directory.rows, directory.due, directory.waiting, directory.gone]),
             (_WINDOW, [directory.windows, directory.groups]),
-            (_FLUSHED, [directory.flushed]),
+            (_FLUSHED, [np.array([] if directory.flushed is None else [directory.flushed], np.int64)]),
         ]
         what = np.concatenate([np.full(len(columns[0]), kind, np.int8) for kind, columns in parts])
         padded = [columns + [np.zeros(len(columns[0]), np.int64)] * (4 - len(columns)) for _, columns in parts]

@@ -25,8 +25,8 @@ class KeyedKernel(ABC):
         """Take rows in; there is at least one, and time has passed up to the watermark."""
 
     @abstractmethod
-    def _give_out(self, directory: Directory, store: Store, output: Output) -> None:
-        """Emit all that is open before its time."""
+    def _give_out(self, until: int, directory: Directory, store: Store, output: Output) -> None:
+        """Emit before its time what has begun by `until`."""
 
     @abstractmethod
     def _gauges(self, directory: Directory) -> dict[str, int]: ...
@@ -47,9 +47,9 @@ class KeyedKernel(ABC):
     def on_tick(self, clock: Clock, store: Store) -> Output:
         return self.on_time(clock, store)
 
-    def on_flush(self, clock: Clock, store: Store) -> Output:
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
         directory, output = self._begin(clock, store)
-        self._give_out(directory, store, output)
+        self._give_out(until, directory, store, output)
         return self._finish(directory, store, output)
 
     def _begin(self, clock: Clock, store: Store) -> tuple[Directory, Output]:

@@ -40,7 +40,7 @@ class LiveKernel(KeyedKernel):
 
     @abstractmethod
     def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
-        """Note that a flush has emitted these rows; the rows to keep so that their windows do not reopen."""
+        """A flush has emitted these rows; what to keep of them so that their windows do not reopen."""
 
     @abstractmethod
     def _open_windows(self, directory: Directory) -> int: ...
@@ -55,12 +55,15 @@ class LiveKernel(KeyedKernel):
             self._table.write(buckets, table, table.slice(0, 0), directory, store)
         return self._finish(directory, store, output)
 
-    def _give_out(self, directory: Directory, store: Store, output: Output) -> None:
+    def _give_out(self, until: int, directory: Directory, store: Store, output: Output) -> None:
         buckets = np.flatnonzero(directory.rows)
         if len(buckets):
             table = self._table.read(buckets, directory, store)
-            table = self._emit(table, self._emitted_at_close(table), output)
-            self._table.write(buckets, self._flushed(table, directory, output), table.slice(0, 0), directory, store)
+            begun = ints(table, START) <= until
+            table = self._emit(table, begun & self._emitted_at_close(table), output)
+            flushed = self._flushed(table.filter(pa.array(begun)), directory, output)
+            kept = pa.concat_tables([table.filter(pa.array(~begun)), flushed])
+            self._table.write(buckets, kept.slice(0, 0), kept, directory, store)
 
     def _summary(self, table: pa.Table) -> Summary:
         closes = ints(table, END) + self._lateness

@@ -182,7 +182,7 @@ class Sessions(LiveKernel):
         output.events["windows_closed"] += int((ints(closed, GONE) == 0).sum())
 
     def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
-        output.events["windows_closed"] += directory.open_groups
+        output.events["windows_closed"] += int((ints(table, GONE) == 0).sum())
         gone = with_column(table, GONE, np.ones(table.num_rows, np.int64))
         return with_column(gone, FRESH, np.full(table.num_rows, CLEAN))
 

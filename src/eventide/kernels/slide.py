@@ -82,12 +82,12 @@ class Slides(KeyedKernel):
         if rows.num_rows:
             self._hold(rows, watermark, directory, store, output)
 
-    def _give_out(self, directory: Directory, store: Store, output: Output) -> None:
-        """Answers all triggers that wait; rows stay for triggers to come."""
+    def _give_out(self, until: int, directory: Directory, store: Store, output: Output) -> None:
+        """Rows stay for triggers to come."""
         buckets = np.flatnonzero(directory.waiting)
         if len(buckets):
             table = self._table.read(buckets, directory, store)
-            table = self._emit(table, np.ones(table.num_rows, np.bool_), output)
+            table = self._emit(table, ints(table, START) <= until, output)
             self._table.write(buckets, table, table.slice(0, 0), directory, store)
 
     def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:

@@ -64,10 +64,6 @@ class Paces:
     def ends(self, windows: Ints) -> Ints:
         return self.starts(windows) + self.size
 
-    def ending_at(self, ends: Ints) -> Ints:
-        """The windows with these ends."""
-        return (ends - self.size - self.offset) // self.slide
-
     def closes_at(self, window: int) -> int:
         return window * self.slide + self.offset + self.size + self.lateness
 
@@ -75,15 +71,13 @@ class Paces:
         """The last window that the watermark has closed."""
         return None if watermark is None else (watermark - self.lateness - self.size - self.offset) // self.slide
 
-    def all_closed(self, slices: Ints, watermark: int | None, flushed: Ints) -> npt.NDArray[np.bool_]:
-        """Whether every window of a slice is closed by the watermark or was flushed."""
-        last, closed = self.last_windows_of(slices), self.last_closed(watermark)
-        late = np.zeros(len(slices), np.bool_) if closed is None else last <= closed
-        if len(flushed):
-            doubtful = np.unique(slices[np.isin(last, flushed)])
-            gone = [s for s in doubtful if not len(np.setdiff1d(self.windows_over(np.array([s]), closed), flushed))]
-            late |= np.isin(slices, gone)
-        return late
+    def last_begun(self, ts: int) -> int:
+        """The last window that begins at or before `ts`."""
+        return int(self.last_windows_of(self.slices_of(np.array([ts])))[0])
+
+    def all_closed(self, slices: Ints, closed: int | None) -> npt.NDArray[np.bool_]:
+        """Whether every window of a slice is closed, given the last one that is."""
+        return np.zeros(len(slices), np.bool_) if closed is None else self.last_windows_of(slices) <= closed
 
     def windows_over(self, slices: Ints, after: int | None) -> Ints:
         """All windows, ascending, that hold one of these ascending slices and come after window `after`."""
@@ -130,14 +124,16 @@ class CumulativePaces(Paces):
     def ends(self, windows: Ints) -> Ints:
         return (windows + 1) * self.slide + self.offset
 
-    def ending_at(self, ends: Ints) -> Ints:
-        return (ends - self.offset) // self.slide - 1
-
     def closes_at(self, window: int) -> int:
         return (window + 1) * self.slide + self.offset + self.lateness
 
     def last_closed(self, watermark: int | None) -> int | None:
         return None if watermark is None else (watermark - self.lateness - self.offset) // self.slide - 1
+
+
+def latest(*windows: int | None) -> int | None:
+    """The last of some windows, which may be none."""
+    return max((window for window in windows if window is not None), default=None)
 
 
 def spans(first: Ints, lengths: Ints) -> Ints:

@@ -20,7 +20,7 @@ from eventide.spark.clock import SHIFT_US
 KIND = "__kind"  # "rows", or the kind of a control entry: see storage.inbox
 SHARD = "__shard"
 AT = "__at"  # a control entry's time
-PACKED_SCHEMA = "shard int, max_ts timestamp, branch int, claim long, top long, control string, blob binary"
+PACKED_SCHEMA = "shard int, max_ts timestamp, branch int, claim long, top long, control string, at long, blob binary"
 _PACKED_ARROW = pa.schema(
     [
         ("shard", pa.int32()),
@@ -29,10 +29,11 @@ _PACKED_ARROW = pa.schema(
         ("claim", pa.int64()),  # max_ts again, in plain microseconds: the watermark that these rows allow their source
         ("top", pa.int64()),  # the latest event time
         ("control", pa.string()),
+        ("at", pa.int64()),  # the time of a control entry that concerns the whole stream
         ("blob", pa.binary()),
     ]
 )
-PackedRow = tuple[int, int | None, int, int | None, int | None, str | None, bytes | None]  # as in PACKED_SCHEMA
+PackedRow = tuple[int, int | None, int, int | None, int | None, str | None, int | None, bytes | None]  # as in PACKED_SCHEMA
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
 
 
@@ -79,7 +80,7 @@ class Packer:
         packed: list[PackedRow] = self._controls(table.filter(pc.invert(is_row))) if rows.num_rows < table.num_rows else []
         top, claim = self._times(rows)
         for shard, part in self._split(rows):
-            packed.append(self._row(self.numbers[shard], claim, top, None, to_blob(part)))
+            packed.append(self._row(self.numbers[shard], claim, top, blob=to_blob(part)))
         columns = [[row[i] for row in packed] for i in range(len(_PACKED_ARROW))]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _PACKED_ARROW, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_PACKED_ARROW)
@@ -92,8 +93,16 @@ class Packer:
             return top, None if top is None else top - self.lag
         return top, pc.max(rows[self.mark].filter(good)).as_py()
 
-    def _row(self, number: int, claim: int | None, top: int | None, control: str | None, blob: bytes | None) -> PackedRow:
-        return (number, None if claim is None else claim + SHIFT_US, self.branch, claim, top, control, blob)
+    def _row(
+        self,
+        number: int,
+        claim: int | None = None,
+        top: int | None = None,
+        control: str | None = None,
+        at: int | None = None,
+        blob: bytes | None = None,
+    ) -> PackedRow:
+        return (number, None if claim is None else claim + SHIFT_US, self.branch, claim, top, control, at, blob)
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         shards = rows[SHARD]
@@ -107,9 +116,9 @@ class Packer:
         packed: list[PackedRow] = []
         for kind, at in zip(controls[KIND].to_pylist(), controls[AT].to_pylist(), strict=True):
             if kind == "watermark":
-                packed.append(self._row(self.numbers[0], at, None, kind, None))
+                packed.append(self._row(self.numbers[0], claim=at, control=kind))
             else:
-                packed.extend(self._row(number, None, None, kind, None) for number in self.numbers)
+                packed.extend(self._row(number, control=kind, at=at) for number in self.numbers)
         return packed
 
 

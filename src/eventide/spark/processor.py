@@ -63,13 +63,13 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         clock = _clock(timerValues)
-        tables, controls, marks = [], set(), Marks()
+        tables, controls, marks = [], dict[str, list[Any]](), Marks()
         for row in rows:
             marks.add(row)
             if row.blob is not None:
                 tables.append(from_blob(row.blob))
             elif row.control in STREAM_KINDS:
-                controls.add(row.control)
+                controls.setdefault(row.control, []).append(row.at)
         if not tables and not controls:
             yield self._account(key, clock, 0, Output(), marks)
             return
@@ -84,7 +84,7 @@ class ShardProcessor(StatefulProcessor):
         if "tick" in controls:
             output = output.merge(self._kernel.on_tick(clock, self._store))
         if "flush" in controls:
-            output = output.merge(self._kernel.on_flush(clock, self._store))
+            output = output.merge(self._kernel.on_flush(max(controls["flush"]), clock, self._store))
         output.events.update(via)
         yield from self._finish(key, clock, received, output, marks)
 

@@ -82,10 +82,12 @@ class RunningStream:
         return bool(decisions)
 
     def flush(self) -> None:
-        """Give out everything that is open, as a graceful stop does."""
+        """Give out everything that has begun by the latest event time, as a graceful stop does."""
         self.process()
-        self.inbox.publish([Entry("flush")])
-        self._wait()
+        seen = [figures["max_timestamp_seen"] for figures in self._account_sources().values() if "max_timestamp_seen" in figures]
+        if seen:
+            self.inbox.publish([Entry("flush", at=max(seen))])
+            self._wait()
 
     def idle(self, now: int) -> set[str]:
         """The sources that have been silent for their idle timeout."""

@@ -9,7 +9,7 @@ sources of the stream.
 | rows | take in item `number` of the spool of `source` |
 | watermark | item `number` of the spool: no row of `source` with event time <= `at` follows |
 | wake | close what the watermark has passed: after a restart Spark waits for new data before it does |
-| flush | give out everything that is still open |
+| flush | give out everything that has begun by event time `at` |
 | tick | processing time has reached `at` |
 """
 

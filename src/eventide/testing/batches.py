@@ -63,6 +63,7 @@ class BatchRunner(ABC):
             self._propagator.add_edge(name, _OPERATOR)
         self._propagator.add_edge(_OPERATOR, _SINK)
         self.totals: Counter[str] = Counter()
+        self._newest: int | None = None  # the latest event time so far
 
     @property
     def watermark(self) -> int | None:
@@ -86,7 +87,7 @@ class BatchRunner(ABC):
             given = (rows or {}).get(branch.source.name, ())
             for arrival in arrivals_of(self.physical, branch, given, now, now if received is None else received):
                 arrivals.append(arrival)
-                _observe(generator, branch, arrival)
+                self._observe(generator, branch, arrival)
             if advance and branch.source.name in advance:
                 generator.advance_to(advance[branch.source.name])
         step.counts["rows_in"] = len(arrivals)
@@ -108,9 +109,10 @@ class BatchRunner(ABC):
         return self._finished(step)
 
     def flush(self, now: int = 0) -> Step:
-        """A graceful stop."""
+        """A graceful stop: what has begun by the latest event time is given out."""
         step = Step(watermark=self.watermark)
-        self._flush(self.watermark, now, step)
+        if self._newest is not None:
+            self._flush(self._newest, self.watermark, now, step)
         return self._finished(step)
 
     @abstractmethod
@@ -125,7 +127,17 @@ class BatchRunner(ABC):
     def _tick(self, watermark: int | None, now: int, step: Step) -> None: ...
 
     @abstractmethod
-    def _flush(self, watermark: int | None, now: int, step: Step) -> None: ...
+    def _flush(self, until: int, watermark: int | None, now: int, step: Step) -> None: ...
+
+    def _observe(self, generator: WatermarkGenerator, branch: Branch, arrival: Arrival) -> None:
+        """A row with a problem never moves the watermark; one that carries a watermark moves it by that alone."""
+        if arrival.problem is not None or arrival.time is None:
+            return
+        self._newest = arrival.time if self._newest is None else max(self._newest, arrival.time)
+        if not is_carried(branch):
+            generator.observe(arrival.time)
+        elif arrival.mark is not None:
+            generator.advance_to(arrival.mark)
 
     def _end(self, step: Step, now: int) -> Step:
         """The end of a batch: the watermark moves, and what waited for it happens."""
@@ -149,16 +161,6 @@ class BatchRunner(ABC):
 
 def _lag(branch: Branch) -> int:
     return branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
-
-
-def _observe(generator: WatermarkGenerator, branch: Branch, arrival: Arrival) -> None:
-    """A row with a problem never moves the watermark; one that carries a watermark moves it by that alone."""
-    if arrival.problem is not None or arrival.time is None:
-        return
-    if not is_carried(branch):
-        generator.observe(arrival.time)
-    elif arrival.mark is not None:
-        generator.advance_to(arrival.mark)
 
 
 # From what the operator gives to the user's columns ------------------------------------------------------------------

@@ -66,9 +66,9 @@ class KernelRunner(BatchRunner):
         for shard, store in enumerate(self.stores):
             self._keep(shard, self._kernel.on_tick(Clock(watermark, now), store), step)
 
-    def _flush(self, watermark: int | None, now: int, step: Step) -> None:
+    def _flush(self, until: int, watermark: int | None, now: int, step: Step) -> None:
         for shard, store in enumerate(self.stores):
-            self._keep(shard, self._kernel.on_flush(Clock(watermark, now), store), step)
+            self._keep(shard, self._kernel.on_flush(until, Clock(watermark, now), store), step)
 
     def _shard(self, arrival: Arrival) -> int:
         """All rows that must meet go to one shard, by the rules of the engine."""

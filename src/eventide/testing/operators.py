@@ -61,8 +61,8 @@ class Operator(ABC):
     def tick(self) -> None:  # noqa: B027
         """Processing time has passed."""
 
-    def flush(self) -> None:  # noqa: B027
-        """Give out what is open."""
+    def flush(self, until: int) -> None:  # noqa: B027
+        """Give out what has begun by `until`."""
 
 
 class PlainForward(Operator):
@@ -90,10 +90,9 @@ class OrderedForward(Operator):
         self._waiting = [row for row in self._waiting if row.time > watermark]
         self.emitted += [dict(row.original) for row in sorted(passed, key=lambda row: row.time)]
 
-    def flush(self) -> None:
-        if self._waiting:
-            self._flushed = max(row.time for row in self._waiting)
-            self.pass_time(self._flushed)
+    def flush(self, until: int) -> None:
+        self._flushed = until
+        self.pass_time(until)
 
 
 # Windows --------------------------------------------------------------------------------------------------------------
@@ -156,16 +155,20 @@ class Windows(Operator):
         """What has changed since its last emission; with EVERY all, so that the last emission of a window is its result."""
         return held.waits or self.mode is EmitMode.EVERY
 
-    def flush(self) -> None:
-        self._emit([held for held in self.open if self._emits_at_close(held)])
-        for held in self.open:
+    def flush(self, until: int) -> None:
+        begun = [held for held in self.open if self.begins(held) <= until]
+        self._emit([held for held in begun if self._emits_at_close(held)])
+        for held in begun:
             self.tracker.forget(held)
-            self.remember_flushed(held)
-        self.open = []
+        self.open = [held for held in self.open if held not in begun]
+        self.remember_flushed(begun, until)
+
+    def begins(self, held: Held) -> int:
+        return held.start
 
     @abstractmethod
-    def remember_flushed(self, held: Held) -> None:
-        """The window has given its result before its time, and takes no more rows."""
+    def remember_flushed(self, begun: list[Held], until: int) -> None:
+        """These windows have given their results before their time, and take no more rows."""
 
     def row_of(self, held: Held) -> dict[str, Any]:
         keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.keys)}
@@ -198,7 +201,7 @@ class Panes(Windows):
         super().__init__(physical)
         self._size, self._offset = window.size, window.offset
         self._slide = window.slide if isinstance(window, Hop) else window.size
-        self._flushed: set[tuple[int, int]] = set()
+        self._flushed: int | None = None  # windows that begin by then are closed
 
     @property
     def horizon(self) -> int:
@@ -213,7 +216,7 @@ class Panes(Windows):
         touched: list[Held] = []
         for row in rows:
             key = self.key_of(row)
-            windows = [w for w in self.windows(row.time) if self.tracker.is_open(w[1], watermark) and w not in self._flushed]
+            windows = [w for w in self.windows(row.time) if self._is_open(w, watermark)]
             fitting = [window for window in windows if self._has_room(window, key)]
             if not fitting:
                 self.sides.route("evicted" if windows else "late", Refused(row, EVICTED if windows else LATE))
@@ -223,8 +226,11 @@ class Panes(Windows):
                 touched += [] if held in touched else [held]
         return touched
 
-    def remember_flushed(self, held: Held) -> None:
-        self._flushed.add((held.start, held.end))
+    def remember_flushed(self, begun: list[Held], until: int) -> None:
+        self._flushed = until
+
+    def _is_open(self, window: tuple[int, int], watermark: int | None) -> bool:
+        return self.tracker.is_open(window[1], watermark) and (self._flushed is None or window[0] > self._flushed)
 
     def _has_room(self, window: tuple[int, int], key: Any) -> bool:
         most = self.physical.options.max_groups
@@ -288,8 +294,8 @@ class Sessions(Windows):
                 touched = [held for held in touched if held not in met] + [self._merge(island, met)]
         return touched
 
-    def remember_flushed(self, held: Held) -> None:
-        self._flushed.append(held)
+    def remember_flushed(self, begun: list[Held], until: int) -> None:
+        self._flushed += begun
 
     def _islands(self, rows: list[Timed]) -> list[Held]:
         """Sessions of these rows alone, by the arrival of their first row."""
@@ -349,7 +355,10 @@ class Slides(Windows):
         self.open += asked
         return asked
 
-    def remember_flushed(self, held: Held) -> None:
+    def begins(self, held: Held) -> int:
+        return held.start + self._lookback
+
+    def remember_flushed(self, begun: list[Held], until: int) -> None:
         """Rows stay: later ones may reach back to them."""
 
     def row_of(self, held: Held) -> dict[str, Any]:

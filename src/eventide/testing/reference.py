@@ -88,8 +88,10 @@ class ReferenceModel(BatchRunner):
         self._operator.tick()
         self._collect(step)
 
-    def _flush(self, watermark: int | None, now: int, step: Step) -> None:
-        self._operator.flush()
+    def _flush(self, until: int, watermark: int | None, now: int, step: Step) -> None:
+        if self.physical.options.late_policy is LatePolicy.REASSIGN and watermark is not None:
+            until = max(until, watermark)  # where rows may have been moved
+        self._operator.flush(until)
         self._collect(step)
 
     def _collect(self, step: Step) -> None:
