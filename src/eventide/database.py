@@ -32,7 +32,7 @@ from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
-from eventide.storage.replays import Replays
+from eventide.storage.replays import Replays, replay_totals
 from eventide.storage.spool import Spools
 from eventide.why import why
 
@@ -273,8 +273,12 @@ class Database:
         """Take in all that is there, what streams send back to sources included, and give side sinks a moment."""
         self._send_back()
         while True:
-            for name in self.catalog.streams:
-                self._open(name).process()
+            running = [self._open(name) for name in self.catalog.streams]
+            for stream in running:  # all of them work while the first one is waited for
+                stream.start()
+                stream.publish()
+            for stream in running:
+                stream.process()
             if not self._send_back():
                 break
         for name in self.catalog.streams:
@@ -350,10 +354,10 @@ class Database:
             return accounting_of(self._open(self.catalog.stream(stream).name))
 
     def metrics(self) -> dict[str, Any]:
-        """Figures of every stream: accounting, events, gauges, watermark."""
+        """Figures of every stream: accounting, events, gauges, watermark, late rows that were replayed."""
         with self._guard:
             self._check_open()
-            return {name: metrics_of(self._open(name)) for name in self.catalog.streams}
+            return {name: {**metrics_of(self._open(name)), **replay_totals(self._layout.replay(name))} for name in self.catalog.streams}
 
     def progress(self) -> list[dict[str, Any]]:
         """One line per stream for a live display; cheap enough for once a second, and never waits for a batch."""

@@ -64,6 +64,13 @@ class CheckpointError(EventideError):
     """The checkpoint belongs to another plan, is in use, or is damaged."""
 
 
+class StorageError(EventideError):
+    """A file cannot be written: there is no space, or no permission. Nothing of it is there; what was there before still is."""
+
+    fault = "external"
+    retryable = True
+
+
 class StreamFailedError(EventideError):
     """A running stream stopped by itself; the message names the stream and the cause."""
 

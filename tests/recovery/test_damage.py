@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import eventide
-from eventide.errors import CheckpointError, EventideError
+from eventide.errors import CheckpointError, EventideError, StorageError
 from eventide.storage import atomic
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.results import Account, Results
@@ -103,7 +102,7 @@ def test_a_write_for_which_there_is_no_space_leaves_everything_as_it_was(tmp_pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(atomic.os, "fsync", full)
-    with pytest.raises(OSError):
+    with pytest.raises(StorageError, match=r"000000000002\.json cannot be written: No space left on device\n  help: make room"):
         inbox.publish([Entry("rows", "s", 2)])
     assert inbox.positions == {"s": 1} and [path.name for path in tmp_path.iterdir()] == ["000000000001.json"]
     monkeypatch.undo()
@@ -194,29 +193,12 @@ def test_a_damaged_item_of_a_spool_stops_the_stream_and_names_the_file(folder: P
         assert [row["total"] for row in db.read("o")] == [1, 2] and db.accounting("o")["rows_in"] == 4
 
 
-def test_a_disk_that_is_full_is_a_clear_error_and_nothing_is_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with eventide.connect(folder, shards=2) as db:
-        db.execute(SQL)
-        db.write("s", [("a", 4, 9000)])
-        db.tick()
-        kept = atomic.os.fsync
-
-        def full(descriptor: int) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(atomic.os, "fsync", full)
-        with pytest.raises((EventideError, OSError), match="No space left on device"):
-            db.write("s", [("a", 5, 12_000)])
-        monkeypatch.setattr(atomic.os, "fsync", kept)
-        db.write("s", [("a", 6, 12_000)])
-        original = Results.write
-        monkeypatch.setattr(Results, "write", lambda *_: full(0))
-        with pytest.raises(EventideError, match="No space left on device"):
-            db.tick()
-        monkeypatch.setattr(Results, "write", original)
-        db.stop(graceful=False)
-        db.tick()
-        assert [row["total"] for row in db.read("o")] == [1, 2, 4]
-        figures = db.accounting("o")
-        assert (figures["rows_in"], figures["used"], figures["late"]) == (5, 4, 1)
-    assert json.loads(newest(folder, "streams/o/results/*[0-9].json").read_text())["totals"]["rows_in"] == 5
+def test_a_checkpoint_that_was_moved_is_refused_before_it_reads_its_input_again(folder: Path) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    shutil.copytree(folder, elsewhere)
+    with pytest.raises(CheckpointError) as raised:
+        resume(elsewhere)
+    assert f"{elsewhere} was made as {folder} and moved or copied" in str(raised.value) and f"move it back to {folder}" in str(raised.value)
+    shutil.rmtree(folder)
+    elsewhere.rename(folder)
+    resume(folder)

@@ -20,7 +20,7 @@ from eventide.plan.planner import plan
 from eventide.plan.side_output import Route
 from eventide.spark import session as sessions
 from eventide.spark.analysis import first_sentence
-from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.compile import Compiled, compile_stream, unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
@@ -64,9 +64,8 @@ class Engine:
         if stream.name in self._streams:
             return self._streams[stream.name]
         physical = plan(stream)
-        settings = self._settings(stream, physical)
+        settings, compiled = self._settings(stream, physical)
         inbox = Inbox(self._layout.inbox(stream.name))
-        compiled = self._compile(physical, settings["shards"])
         names = tuple(branch.source.name for branch in physical.branches)
         heartbeat = Heartbeat(_pulses(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
@@ -187,20 +186,32 @@ class Engine:
         name = physical.stream.name
         session = sessions.streaming_session(self.spark, shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
-        return compile_stream(physical, SourceContext(session, self._layout.inbox(name), self._layout.root / "sources"), shards)
+        context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", self._layout.scans(name))
+        return compile_stream(physical, context, shards)
 
-    def _settings(self, stream: logical.Stream, physical: Physical) -> dict[str, Any]:
-        """What was fixed when the stream first ran: its meaning, its shards, its identity."""
+    def _settings(self, stream: logical.Stream, physical: Physical) -> tuple[dict[str, Any], Compiled]:
+        """What was fixed when the stream first ran: its meaning, its place, its shards, its identity, and who reads its files."""
         path = self._layout.plan(stream.name)
         kept: dict[str, Any] | None = read_json(path)
-        text = canonical(stream)
+        text, place = canonical(stream), str(self._layout.root)
         if kept is None:
             shards = stream.options.shards or self._default_shards
-            kept = {"plan_id": physical.plan_id, "plan": text, "shards": shards, "identity": uuid.uuid4().hex[:12]}
+            compiled = self._compile(physical, shards)
+            kept = {"plan_id": physical.plan_id, "plan": text, "shards": shards, "identity": uuid.uuid4().hex[:12], "place": place}
+            kept["fused"] = list(compiled.fused)
             write_json(path, kept)
-        elif kept["plan_id"] != physical.plan_id:
+            return kept, compiled
+        if kept["place"] != place:
+            raise moved(kept["place"], place)
+        if kept["plan_id"] != physical.plan_id:
             raise another_plan(stream.name, kept["plan"], text)
-        return kept
+        compiled = self._compile(unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused]), kept["shards"])
+        if list(compiled.fused) != kept["fused"]:
+            raise CheckpointError(
+                f"stream {stream.name} has begun with a fused scan, and Spark's own reader would not know which files it has taken",
+                help="leave 'fused_scan' as it was, or start anew with another checkpoint folder",
+            )
+        return kept, compiled
 
 
 def _pulses(physical: Physical) -> list[Pulse]:
@@ -208,6 +219,14 @@ def _pulses(physical: Physical) -> list[Pulse]:
     return [
         Pulse(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark)) for name, branch in by_name.items()
     ]
+
+
+def moved(origin: str, place: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint {place} was made as {origin} and moved or copied from there: Spark's files in it name the place, and would take "
+        "all input for new",
+        help=f"move it back to {origin}, or mount it there; a checkpoint cannot change its place",
+    )
 
 
 def another_plan(stream: str, old: str, new: str) -> CheckpointError:

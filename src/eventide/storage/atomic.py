@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import uuid
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventide.errors import CheckpointError
+from eventide.errors import CheckpointError, StorageError
 
 
 @contextlib.contextmanager
@@ -20,18 +21,27 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; when the block ends well, its content is synced and takes the name `path`.
 
     Readers see the old file or the new one, never a part. The temporary name starts with a dot: Spark, pandas and
-    DuckDB ignore such files in a folder.
+    DuckDB ignore such files in a folder. What the system refuses is a StorageError that names the file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.rename(path)
         sync_folder(path.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: OSError) -> StorageError:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    remedy = "make room" if is_full else "mend the cause"
+    return StorageError(f"{path} cannot be written: {reason}", help=f"{remedy} and try again: nothing is lost or there by half")
 
 
 def write_bytes(path: Path, content: bytes) -> None:

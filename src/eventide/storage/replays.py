@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.storage.atomic import read_json, write_json
-from eventide.storage.results import Account, Results
+from eventide.storage.results import Account, Results, add_counts
 
-REPLAYED = "late_replayed"
+REPLAYED, CORRECTIONS = "late_replayed", "late_corrections"
 _UPTO = "upto"
 
 
@@ -31,11 +31,10 @@ class Replays:
         latest = self._results.latest()
         return -1 if latest is None else latest.gauges[_UPTO]
 
-    @property
-    def replayed(self) -> int:
-        """How many late rows have been replayed."""
+    def totals(self) -> dict[str, int]:
+        """How many late rows have been replayed, and how many corrections that gave."""
         latest = self._results.latest()
-        return 0 if latest is None else latest.totals[REPLAYED]
+        return {name: 0 if latest is None else latest.totals.get(name, 0) for name in (REPLAYED, CORRECTIONS)}
 
     def begin(self, upto: int) -> tuple[int, int]:
         """The number of the next replay and the last batch that it takes, which a replay that was cut short has decided."""
@@ -50,11 +49,17 @@ class Replays:
     def finish(self, number: int, upto: int, rows: pa.Table, replayed: int) -> None:
         """Keep the corrections; from here on the payloads count as replayed."""
         nothing = rows.slice(0, 0)
-        totals = {REPLAYED: self.replayed + replayed}
-        self._results.write(rows, nothing, Account(number, {REPLAYED: replayed}, totals, gauges={_UPTO: upto}))
+        counts = {REPLAYED: replayed, CORRECTIONS: rows.num_rows}
+        totals = add_counts(self.totals(), counts)
+        self._results.write(rows, nothing, Account(number, counts, totals, gauges={_UPTO: upto}))
 
     def read(self, schema: pa.Schema) -> pa.Table:
         return self._results.read("main", schema)
+
+
+def replay_totals(folder: Path) -> dict[str, int]:
+    """The totals of the replays in a folder, which need not be there."""
+    return Replays(folder).totals() if folder.exists() else {REPLAYED: 0, CORRECTIONS: 0}
 
 
 def late_payloads(results: Results, after: int = -1) -> dict[int, pa.Table]:

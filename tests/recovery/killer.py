@@ -1,0 +1,169 @@
+"""kill -9 for the writer and for Spark's Python workers, at moments that are spread over the phases of a batch.
+
+    start      while the process comes up: Python, Spark, the checkpoint
+    written    rows are in the spool, and no stream has seen them
+    tick       anywhere in a batch: reading, the operator, state, sinks
+    sink       a batch's rows have just reached a sink, and its account is not written
+    commit     a few milliseconds later: the account, Spark's commit
+    ticked     between a batch and the next
+
+Workers are killed beside that, again and again, but only as the writer makes progress: on a slow machine, too, it must come to its
+end. A writer that was killed is started again at once, as a supervisor would do it,
+while the last breath of its JVM may still be going on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import random
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.recovery.writer import OUTCOME
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MOMENTS = ("start", "written", "tick", "sink", "commit", "ticked")
+SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "sink", "ticked": "ticked"}
+LONGEST_SILENCE = 180.0  # seconds without a word from the writer: a hang
+LONGEST_PAUSE = 1.5  # seconds between what the writer says and the death of a worker
+NEVER = float("inf")
+LAST_BREATH = 30.0  # seconds that a killed writer's JVM and workers may go on
+# Code that is compiled quickly rather than well suits a JVM that lives for seconds.
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
+
+
+@dataclass
+class Plan:
+    """When a writer dies, or never (`moment` None), and how probably a worker does after each thing that the writer says."""
+
+    moment: str | None
+    workers: float
+    skipped: int = 0  # signs of the moment to let pass
+    delay: float = 0.0  # seconds after the sign
+
+    @classmethod
+    def at(cls, moment: str, chance: random.Random, workers: float) -> Plan:
+        delays = {"start": (0.0, 12.0), "tick": (0.0, 6.0), "commit": (0.002, 0.08)}
+        most = 12 if SIGN_OF.get(moment) == "sink" else 1
+        return cls(moment, workers, chance.randint(0, most), chance.uniform(*delays.get(moment, (0.0, 0.0))))
+
+
+@dataclass
+class Killer:
+    """Runs the writer on one folder, to its end or to its death, and counts kills."""
+
+    folder: Path
+    batches: int
+    postgres: str | None
+    chance: random.Random
+    drivers: dict[str, int] = field(default_factory=dict)  # killed, by moment
+    workers: int = 0
+    _orphans: list[psutil.Process] = field(default_factory=list)
+
+    @property
+    def kills(self) -> int:
+        return sum(self.drivers.values()) + self.workers
+
+    def live(self, plan: Plan) -> bool:
+        """One life of the writer; whether it came to its end."""
+        writer, lines = self._start()
+        passed, heard, began = 0, time.monotonic(), time.monotonic()
+        next_worker = NEVER
+        while True:
+            with contextlib.suppress(queue.Empty):
+                line = lines.get(timeout=0.02)
+                heard = time.monotonic()
+                if line is None:
+                    return self._ended(writer)
+                word = line.split()[0]
+                if word != "failed" and next_worker == NEVER and self.chance.random() < plan.workers:
+                    next_worker = heard + self.chance.uniform(0, LONGEST_PAUSE)
+                if plan.moment is not None and word == SIGN_OF.get(plan.moment):
+                    passed += 1
+                    if passed > plan.skipped:
+                        time.sleep(plan.delay)
+                        return self._kill(writer, plan.moment)
+            if plan.moment == "start" and time.monotonic() - began >= plan.delay:
+                return self._kill(writer, plan.moment)
+            if time.monotonic() >= next_worker:
+                self._kill_worker(writer)
+                next_worker = NEVER
+            if time.monotonic() - heard > LONGEST_SILENCE:
+                self._kill(writer, "hang")
+                raise RuntimeError(f"the writer hangs; {self._told()}")
+
+    def outcome(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
+        return found
+
+    def left_behind(self) -> list[str]:
+        """Processes of killed writers that do not end by themselves; they are ended here."""
+        _, alive = psutil.wait_procs(self._orphans, timeout=LAST_BREATH)
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        return [str(process) for process in alive]
+
+    def _start(self) -> tuple[subprocess.Popen[str], queue.Queue[str | None]]:
+        command = [sys.executable, "-m", "tests.recovery.writer", str(self.folder), str(self.batches)]
+        command += [] if self.postgres is None else [self.postgres]
+        with (self.folder / "errors.log").open("a") as errors:
+            environment = {**os.environ, **QUICK_JAVA}
+            writer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=environment)
+        lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=_listen, args=(writer, lines), daemon=True).start()
+        return writer, lines
+
+    def _ended(self, writer: subprocess.Popen[str]) -> bool:
+        if writer.wait() != 0:
+            raise RuntimeError(f"the writer failed; {self._told()}")
+        return True
+
+    def _told(self) -> str:
+        return (self.folder / "errors.log").read_text()[-4000:]
+
+    def _kill(self, writer: subprocess.Popen[str], moment: str) -> bool:
+        """-9; False, as the writer has not come to its end, unless it was there already."""
+        self._orphans += _family(writer)
+        if writer.poll() is not None:
+            return self._ended(writer)
+        writer.kill()
+        writer.wait()
+        self.drivers[moment] = self.drivers.get(moment, 0) + 1
+        return False
+
+    def _kill_worker(self, writer: subprocess.Popen[str]) -> None:
+        workers = [process for process in _family(writer) if _is_worker(process)]
+        if workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self.chance.choice(workers).kill()
+                self.workers += 1
+
+
+def _listen(writer: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
+    for line in writer.stdout or ():
+        lines.put(line)
+    lines.put(None)
+
+
+def _family(writer: subprocess.Popen[str]) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return list(psutil.Process(writer.pid).children(recursive=True))
+    return []
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        command = process.cmdline()
+        return "-m" in command and any(part.startswith("pyspark.") for part in command)
+    return False
