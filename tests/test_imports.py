@@ -18,14 +18,15 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime"}, {"pyarrow", "numpy", "duckdb"}),
-    "plan": ({"errors", "eventtime", "kernels"}, {"sqlglot"}),
+    "scan": ({"errors", "eventtime", "kernels"}, {"pyarrow", "numpy", "sqlglot"}),
+    "plan": ({"errors", "eventtime", "kernels", "scan"}, {"sqlglot"}),
     "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
     "fluent": ({"errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime"}, {"pyarrow"}),
     "admission": ({"errors", "storage"}, set()),
     "result": ({"errors"}, {"pyarrow", "pandas"}),
     "spark": (
-        {"admission", "errors", "eventtime", "kernels", "plan", "sql", "storage", "result"},
+        {"admission", "errors", "eventtime", "kernels", "plan", "scan", "sql", "storage", "result"},
         {"pyspark", "pyarrow", "numpy", "pandas", "duckdb", "psycopg"},
     ),
 }

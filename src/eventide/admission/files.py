@@ -54,6 +54,10 @@ class FileAdmission:
         self._discover()
         return self._hand_out(start, self.known, now)
 
+    def files(self, start: int, end: int) -> list[FoundFile]:
+        """The files of a batch, in the order of discovery."""
+        return self._log.files(start, end)
+
     def partitions(self, start: int, end: int, count: int) -> list[list[FoundFile]]:
         """The files of a batch in up to `count` parts of about the same number of bytes, each in the order of discovery."""
         return balanced(self._log.files(start, end), count)

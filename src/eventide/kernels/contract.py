@@ -30,8 +30,8 @@ import pyarrow as pa
 # Columns of the table handed to `on_rows`. Beside them come the columns that the spec names: group keys
 # (KEY + n), aggregate inputs (INPUT + n), and original columns that are neither (ORIGINAL + n).
 TS = "__ts"  # int64, microseconds since the epoch; NULL only where PROBLEM is set
-PROBLEM = "__problem"  # string; NULL, or the reason why this row is an `error` payload
-DETAIL = "__detail"  # string; what exactly was wrong with such a row
+PROBLEM = "__problem"  # string; NULL, or the reason why this row is an `error` payload; absent where no row is
+DETAIL = "__detail"  # string; what exactly was wrong with such a row; absent with PROBLEM
 SEQ = "__seq"  # int64; order of arrival within a batch, to break ties between equal timestamps
 DEDUP = "__id"  # any type; only for sources that DEDUPLICATE BY
 KEY, INPUT, ORIGINAL, RESULT = "__k", "__i", "__o", "__a"

@@ -98,6 +98,8 @@ class Intake:
         return self._inner.on_flush(until, clock, store)
 
     def _without_errors(self, rows: pa.Table, taken: Output) -> pa.Table:
+        if PROBLEM not in rows.column_names:
+            return rows
         problems = column(rows, PROBLEM)
         if problems.null_count == len(problems):
             return rows

@@ -96,6 +96,10 @@ def _source(branch: Branch) -> _Node:
     if source.idle_timeout is not None:
         facts.append(("idle after", format_duration(source.idle_timeout)))
     facts.append(("max future skew", format_duration(source.max_future_skew)))
+    if branch.fusion is not None:
+        facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
+    elif branch.not_fused is not None:
+        facts.append(("not fused", branch.not_fused))
     return _Node(f"Scan {source.name} ({source.connector})", facts)
 
 

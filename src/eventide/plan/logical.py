@@ -212,6 +212,7 @@ class StreamOptions:
     max_groups: int | None = None
     shards: int | None = None
     event_time: bool = True  # False ('eventtime.enabled' = 'false'): the time at which a row is processed counts
+    fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventide.plan.logical import Emit, Filter, Named, Project, Source, Stream, StreamOptions, Window
+from eventide.scan.expressions import Expression
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,25 @@ class ProcessTimeWatermark:
 
 
 @dataclass(frozen=True)
+class Fusion:
+    """A branch that tasks compute by themselves from the files: what they read and what they make of it."""
+
+    columns: tuple[tuple[str, str], ...]  # that are read, by name and type
+    time: str | None  # the column of the event time
+    condition: Expression | None
+    packed: tuple[tuple[str, Expression], ...]
+    identity: Expression | None  # what tells a row from its re-delivery
+
+
+@dataclass(frozen=True)
 class Branch:
     """One source of the query, and the filters and projections between it and the operator, innermost first."""
 
     source: Source
     steps: tuple[Filter | Project, ...]  # their `input` fields are not to be read: the order is the tuple's
     watermark: EventTimeWatermark | ProcessTimeWatermark
+    fusion: Fusion | None = None
+    not_fused: str | None = None  # why files are read by Spark
 
 
 @dataclass(frozen=True)

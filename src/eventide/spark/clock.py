@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-SHIFT_MS = 62_135_596_800_000  # from 0001-01-01 to 1970-01-01
-SHIFT_US = SHIFT_MS * 1000
-EARLIEST_US = -SHIFT_US + 1000  # one millisecond later, so that no watermark is Spark's zero
-LATEST_US = 253_402_300_799_999_999  # the end of year 9999
+from eventide.eventtime.span import SHIFT_US
+
+SHIFT_MS = SHIFT_US // 1000
 
 
 def to_spark_ms(micros: int) -> int:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from eventide.errors import SqlError
-from eventide.kernels.contract import DEDUP, OP, PROBLEM, SEQ, TS, WINDOW_END, WINDOW_START, KernelSpec
+from eventide.eventtime.resolution import IS_UNDECODABLE
+from eventide.kernels.contract import DEDUP, OP, SEQ, WINDOW_END, WINDOW_START, KernelSpec
 from eventide.plan.logical import EmitMode, Filter, Tumble
 from eventide.plan.meeting import Meet, meeting
-from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.physical import EventTimeWatermark, Fusion, Physical
+from eventide.scan.lines import JsonLines
+from eventide.scan.packing import HOW, PACKED, Meeting, Packing
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
-from eventide.spark.pack import ACCOUNT, KIND, PACKED_SCHEMA, RANK, SHARD, SIDE, TAG, TAGGED_SCHEMA, Packer, Unpacker
+from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, RANK, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
 from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, ShardProcessor
-from eventide.spark.resolve import CARRIED, MARK, UNDECODABLE, override, resolve_scan
+from eventide.spark.resolve import CARRIED, MARK, PASSED, override, resolve_scan
 from eventide.spark.sharding import shard_numbers
-from eventide.spark.sources.common import SourceContext, user_schema
-from eventide.spark.sources.embedded import inbox_frame
+from eventide.spark.sources.common import SourceContext, user_schema, with_hidden
+from eventide.spark.sources.embedded import controls, inbox_frame
+from eventide.spark.sources.files import check_folder, has_partition_folders
 from eventide.spark.sources.registry import source_frame
+from eventide.spark.sources.scan import decoded, fused_scan, scanned, settings_of
 from eventide.spark.types import to_arrow_schema
 
 WINDOW_ID = "window_id"
@@ -39,6 +45,7 @@ class Compiled:
     outputs: pa.Schema
     originals: pa.Schema
     ordered: bool
+    fused: tuple[bool, ...]  # per source: whether tasks read its files by themselves
 
 
 @dataclass(frozen=True)
@@ -62,14 +69,27 @@ class WindowIds:
 def compile_stream(physical: Physical, context: SourceContext, shards: int) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing."""
     inbox = inbox_frame(context)
-    frames = [_branch(context, branch, inbox, first=number == 0) for number, branch in enumerate(physical.branches)]
+    numbers = tuple(shard_numbers(shards))
+    scans = [_scan(context, physical, number, numbers) for number in range(len(physical.branches))]
+    frames = [_branch(context, physical, number, inbox, scan) for number, scan in enumerate(scans)]
     frames = _align(frames, [c.name for c in physical.stream.query.columns])
     users = frames[0].columns[: -len(CARRIED)]
     schema = StructType([frames[0].schema[name] for name in users])
     analyzed = analyze(context.spark, physical, schema)
+    misfits = [number for number, scan in enumerate(scans) if scan is not None and not _fits(scan, analyzed)]
+    if misfits:
+        return compile_stream(unfused(physical, misfits), context, shards)
     spec = kernel_spec(physical, analyzed)
-    numbers = tuple(shard_numbers(shards))
-    packed = [_packed(physical, number, frame, users, analyzed, numbers) for number, frame in enumerate(frames)]
+    packed = [
+        scan.frame.select(*PACKED.names)
+        if scan is not None and not scan.leaves_lines
+        else _packed(physical, number, frame, users, analyzed, numbers)
+        for number, (frame, scan) in enumerate(zip(frames, scans, strict=True))
+    ]
+    if inbox is not None:
+        told = [controls(inbox, branch.source, number, numbers) for number, branch in enumerate(physical.branches)]
+        packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
+    packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
     tagged = (
         reduce(DataFrame.union, packed)
         .groupBy("shard")
@@ -78,17 +98,55 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
     decorate = None if physical.window is None else WindowIds(physical.plan_id)
     unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
     wide = tagged.mapInArrow(unpacker, _wide_schema(analyzed.main))
-    return Compiled(_finish(physical, wide), spec, to_arrow_schema(analyzed.outputs), to_arrow_schema(schema), physical.ordered)
+    outputs, originals = to_arrow_schema(analyzed.outputs), to_arrow_schema(schema)
+    return Compiled(_finish(physical, wide), spec, outputs, originals, physical.ordered, tuple(scan is not None for scan in scans))
 
 
-def _branch(context: SourceContext, branch: Branch, inbox: DataFrame | None, first: bool) -> DataFrame:
+def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
+    """The plan with the files of these branches read by Spark."""
+    branches = [replace(branch, fusion=None) if number in numbers else branch for number, branch in enumerate(physical.branches)]
+    return replace(physical, branches=tuple(branches))
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """A branch that is fused, as a streaming DataFrame of packed rows and lines that are left to Spark."""
+
+    frame: DataFrame
+    fusion: Fusion
+    leaves_lines: bool
+
+
+def _scan(context: SourceContext, physical: Physical, number: int, numbers: tuple[int, ...]) -> _Scan | None:
+    branch = physical.branches[number]
+    if branch.fusion is None or context.scans is None or has_partition_folders(branch.source.options["path"]):
+        return None
+    check_folder(branch.source.name, branch.source.options["path"])
+    scan = fused_scan(physical, branch, branch.fusion, _packing(physical, number, numbers))
+    settings = settings_of(context.spark, branch.source, scan, context.scans / str(number))
+    return _Scan(scanned(context.spark, settings), branch.fusion, isinstance(scan.reader, JsonLines))
+
+
+def _fits(scan: _Scan, analyzed: Analyzed) -> bool:
+    """Whether the scan's columns have the types that Spark gives them."""
+    return all(analyzed.packed[name].dataType.simpleString() == expression.type for name, expression in scan.fusion.packed)
+
+
+def _branch(context: SourceContext, physical: Physical, number: int, inbox: DataFrame | None, scan: _Scan | None) -> DataFrame:
+    branch = physical.branches[number]
     schema = user_schema(branch.source)
-    rows = source_frame(context, branch.source, inbox, first)
-    frame = resolve_scan(rows, branch.source, schema, isinstance(branch.watermark, EventTimeWatermark))
+    if scan is None:
+        rows = source_frame(context, branch.source, inbox)
+    elif scan.leaves_lines:
+        rows = decoded(scan.frame, branch.source, scan.fusion.columns)
+    else:
+        rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))  # for its types alone
+    event_time, alone = isinstance(branch.watermark, EventTimeWatermark), len(physical.branches) == 1
+    frame = resolve_scan(rows, branch.source, schema, event_time, alone)
     for step in branch.steps:
         if isinstance(step, Filter):
-            passes = (F.col(KIND) != "rows") | F.coalesce(F.col(PROBLEM) == UNDECODABLE, F.lit(False))
-            frame = frame.where(passes | F.expr(step.condition))
+            keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+            frame = frame.where(keeps if scan is None else keeps | F.col(PASSED).isNotNull())
         else:
             frame = frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
     return frame
@@ -105,47 +163,42 @@ def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:
     return [frame.select(*cast, *CARRIED) for frame, cast in zip(renamed, casts, strict=True)]
 
 
-def _packed(
-    physical: Physical, number: int, frame: DataFrame, users: list[str], analyzed: Analyzed, numbers: tuple[int, ...]
-) -> DataFrame:
+def _packed(physical: Physical, number: int, frame: DataFrame, users: list[str], analyzed: Analyzed, numbers: tuple[int, ...]) -> DataFrame:
     branch = physical.branches[number]
     if physical.time is not None:
         frame = override(frame, users, physical.time, branch.source.max_future_skew)
-    columns = [_normalised(F.expr(named.sql), analyzed.packed[named.name]).alias(named.name) for named in physical.packed]
-    rows = frame.select(*CARRIED, *columns)
-    rows = rows.withColumn(SHARD, _shard(physical, len(numbers)))
+    rows = frame.select(*CARRIED, *[F.expr(named.sql).alias(named.name) for named in physical.packed])
     if not analyzed.needs_arrival:
         rows = rows.drop(SEQ)
     if not analyzed.deduplicates:
         rows = rows.drop(DEDUP)
-    is_carried = isinstance(branch.watermark, EventTimeWatermark) and branch.watermark.carried is not None
-    if not is_carried:
+    if not isinstance(branch.watermark, EventTimeWatermark) or branch.watermark.carried is None:
         rows = rows.drop(MARK)
-    lag = branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
-    packed = rows.mapInArrow(Packer(number, numbers, lag, MARK if is_carried else None), PACKED_SCHEMA)
-    return packed.withWatermark("max_ts", "0 seconds").drop("max_ts")
+    packing = _packing(physical, number, numbers)
+    if PASSED in dict(frame.dtypes) and dict(frame.dtypes)[PASSED] != "void":
+        return rows.mapInArrow(PassingPacker(packing, PASSED), PACKED_SCHEMA)
+    return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
 
 
-def _shard(physical: Physical, shards: int) -> Column:
+def _packing(physical: Physical, number: int, numbers: tuple[int, ...]) -> Packing:
+    watermark = physical.branches[number].watermark
+    is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
+    lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
+    return Packing(number, numbers, _meeting(physical), lag, MARK if is_carried else None)
+
+
+def _meeting(physical: Physical) -> Meeting:
     match meeting(physical):
         case Meet.EVERYTHING:
-            return F.lit(0)
+            return Meeting()
         case Meet.NOTHING:
-            return F.pmod(F.spark_partition_id(), F.lit(shards)).cast("int")
+            return Meeting(anywhere=True)
         case Meet.IDENTITY:
-            meet = [F.col(DEDUP)]
+            return Meeting((DEDUP,))
         case Meet.WINDOW if isinstance(physical.window, Tumble):
-            meet = [F.floor((F.col(TS) - F.lit(physical.window.offset)) / F.lit(physical.window.size))]
+            return Meeting(window=(physical.window.offset, physical.window.size))
         case _:
-            meet = [F.col(key.sql) for key in physical.keys]
-    return F.pmod(F.hash(*meet), F.lit(shards)).cast("int")
-
-
-def _normalised(column: Column, field: StructField) -> Column:
-    """Floats as Spark groups them: one NaN, and no negative zero."""
-    if isinstance(field.dataType, FloatType | DoubleType) and field.name.startswith("__k"):
-        return F.when(F.isnan(column), F.lit("NaN").cast(field.dataType)).when(column == 0, F.lit(0).cast(field.dataType)).otherwise(column)
-    return column
+            return Meeting(tuple(key.sql for key in physical.keys))
 
 
 def _wide_schema(main: StructType) -> StructType:

@@ -70,7 +70,7 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     spark = _session(frames)
     _refuse_heartbeat(physical)
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
-    return compile_stream(physical, SourceContext(spark, None, Path(), frames), shards).frame
+    return compile_stream(physical, SourceContext(spark, None, Path(), frames=frames), shards).frame
 
 
 def rows(stream: Stream, frames: Frames) -> DataFrame:
@@ -154,7 +154,7 @@ class _FrameEngine(Engine):
     def _compile(self, physical: Physical, shards: int) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
-        context = SourceContext(self.spark, inbox, self._layout.root / "sources", self._frames)
+        context = SourceContext(self.spark, inbox, self._layout.root / "sources", frames=self._frames)
         return compile_stream(physical, context, shards)
 
 

@@ -17,13 +17,12 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eventide.kernels.contract import SIDE_SCHEMA, Clock, KernelSpec, Output
+from eventide.scan.packing import from_blob, to_blob
 from eventide.spark.clock import from_spark_ms, to_spark_ms
-from eventide.spark.pack import from_blob, to_blob
 from eventide.spark.store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
 
 NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
-VIA = "__via"  # how the event time was found: 0 declared, 1 source metadata, 2 processing time
 
 # A kernel's side rows plus what only the runner knows.
 SIDE_OUTPUT_SCHEMA = pa.schema(
@@ -63,9 +62,11 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         clock = _clock(timerValues)
-        tables, controls, marks = [], dict[str, list[Any]](), Marks()
+        tables, controls, marks, facts = [], dict[str, list[Any]](), Marks(), Counter[str]()
         for row in rows:
             marks.add(row)
+            if row.facts is not None:
+                facts.update(json.loads(row.facts))
             if row.blob is not None:
                 tables.append(from_blob(row.blob))
             elif row.control in STREAM_KINDS:
@@ -74,18 +75,18 @@ class ShardProcessor(StatefulProcessor):
             yield self._account(key, clock, 0, Output(), marks)
             return
         self._store.begin()
-        output, received, via = Output(), 0, Counter[str]()
+        output, received = Output(), 0
         if tables:
-            table = pa.concat_tables(tables)
-            received, via = table.num_rows, _fallbacks(table)
-            output = self._kernel.on_rows(table.drop_columns([VIA]), clock, self._store)
+            table = pa.concat_tables(tables, promote_options="default")  # only some tell of problems
+            received = table.num_rows
+            output = self._kernel.on_rows(table, clock, self._store)
         if "wake" in controls:
             output = output.merge(self._kernel.on_time(clock, self._store))
         if "tick" in controls:
             output = output.merge(self._kernel.on_tick(clock, self._store))
         if "flush" in controls:
             output = output.merge(self._kernel.on_flush(max(controls["flush"]), clock, self._store))
-        output.events.update(via)
+        output.events.update(facts)
         yield from self._finish(key, clock, received, output, marks)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
@@ -144,11 +145,3 @@ class ShardProcessor(StatefulProcessor):
 def _clock(timer_values: Any) -> Clock:
     return Clock(from_spark_ms(timer_values.getCurrentWatermarkInMs()), timer_values.getCurrentProcessingTimeInMs() * 1000)
 
-
-def _fallbacks(table: pa.Table) -> Counter[str]:
-    names = {1: "event_time_from_metadata", 2: "event_time_from_processing_time"}
-    counts: Counter[str] = Counter()
-    for pair in table[VIA].value_counts().to_pylist():
-        if pair["values"] in names:
-            counts[names[pair["values"]]] = pair["counts"]
-    return counts

@@ -16,44 +16,53 @@ from pyspark.sql.types import StringType, StructType, TimestampType
 
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.registry import event_time_types
-from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS
+from eventide.eventtime.resolution import (
+    DECLARED,
+    FROM_METADATA,
+    FROM_PROCESSING,
+    IS_FUTURE,
+    IS_UNDECODABLE,
+    IS_UNPARSEABLE,
+    METADATA_COLUMNS,
+)
+from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.plan.logical import Source
+from eventide.scan.packing import HOW
 from eventide.spark.analysis import first_sentence
 from eventide.spark.eventtime import micros, timestamp_micros
-from eventide.spark.pack import AT, KIND
-from eventide.spark.processor import VIA
 from eventide.spark.sources.common import CORRUPT, RECEIVED
 
-UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
 MARK = "__mark"  # the watermark that a row carries, in microseconds
-CARRIED = (KIND, AT, SEQ, TS, VIA, PROBLEM, DETAIL, DEDUP, MARK)
-METADATA_COLUMNS = ("@timestamp", "received_at")  # where a row says itself when it was received
+PASSED = "__passed"  # a packed row that a fused scan has made already; its other columns mean nothing
+CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, MARK, PASSED)
 
 
-def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
-    """`frame` with the user's columns and CARRIED; `event_time` False gives processing time whatever is declared."""
+def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool, alone: bool) -> DataFrame:
+    """`frame` with the user's columns and CARRIED; `event_time` False gives processing time whatever is declared.
+
+    `alone`: the stream reads no other source, so that a row's identity need not name the source.
+    """
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
     value, declared = _declared(frame, source) if event_time else (F.lit(None).cast("string"), F.lit(None).cast("bigint"))
     own = F.coalesce(*_metadata(source, schema), F.col(RECEIVED)) if event_time else F.lit(None).cast("bigint")
     time = F.coalesce(declared, own, now)
-    via = F.when(declared.isNotNull(), 0).when(own.isNotNull(), 1).otherwise(2) if event_time else F.lit(0)
+    found = F.when(declared.isNotNull(), DECLARED).when(own.isNotNull(), FROM_METADATA).otherwise(FROM_PROCESSING)
+    found = found if event_time else F.lit(DECLARED)
     unparseable = value.isNotNull() & declared.isNull()
     future = F.coalesce(declared > now + F.lit(source.max_future_skew), F.lit(False))
-    problem = F.when(is_corrupt, UNDECODABLE).when(unparseable, UNPARSEABLE).when(future, FUTURE)
+    how = F.when(is_corrupt, IS_UNDECODABLE).when(unparseable, IS_UNPARSEABLE).when(future, IS_FUTURE).otherwise(found)
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
     users = [F.col(f"`{f.name}`") for f in schema.fields]
     return frame.select(
         *users,
-        KIND,
-        AT,
         SEQ,
         F.when(~(is_corrupt | unparseable), time).alias(TS),
-        F.when(problem.isNull(), via).cast("tinyint").alias(VIA),
-        F.when(F.col(KIND) == "rows", problem).alias(PROBLEM),
+        how.cast("tinyint").alias(HOW),
         detail.alias(DETAIL),
-        _identity(source).alias(DEDUP),
+        _identity(source, alone).alias(DEDUP),
         (_carried_mark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(MARK),
+        (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
     )
 
 
@@ -101,11 +110,13 @@ def _carried_mark(frame: DataFrame, source: Source) -> Column:
     return F.when(mark <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), mark)
 
 
-def _identity(source: Source) -> Column:
-    """What tells a row from its re-delivery, as text; NULL where there is nothing to tell."""
+def _identity(source: Source, alone: bool) -> Column:
+    """What tells a row from its re-delivery: one column's value, or a text; NULL where there is nothing to tell."""
     if source.dedup is None:
         return F.lit(None).cast("string")
     columns = [F.col(f"`{name}`") for name in source.dedup.columns]
+    if alone and len(columns) == 1:
+        return columns[0]
     present = reduce(Column.__or__, [column.isNotNull() for column in columns])
     return F.when(present, F.concat(F.lit(f"{source.name}:"), F.to_json(F.struct(*columns))))
 
@@ -116,16 +127,15 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
     type = frame.select(expression.alias("t")).schema["t"].dataType
     time = timestamp_micros(expression, type, f"the window's time {sql}")
     now = F.unix_micros(F.current_timestamp())
-    given = (F.col(KIND) == "rows") & time.isNotNull() & ~F.coalesce(F.col(PROBLEM) == UNDECODABLE, F.lit(False))
+    given = time.isNotNull() & (F.col(HOW) != IS_UNDECODABLE)
+    how = F.when(given & (time > now + F.lit(skew)), IS_FUTURE).when(given, DECLARED).otherwise(F.col(HOW))
     return frame.select(
         *[F.col(f"`{name}`") for name in users],
-        KIND,
-        AT,
         SEQ,
         F.when(given, time).otherwise(F.col(TS)).alias(TS),
-        F.when(given, F.lit(0).cast("tinyint")).otherwise(F.col(VIA)).alias(VIA),
-        F.when(given & (time > now + F.lit(skew)), FUTURE).when(~given, F.col(PROBLEM)).alias(PROBLEM),
+        how.cast("tinyint").alias(HOW),
         F.when(given, expression.cast("string")).otherwise(F.col(DETAIL)).alias(DETAIL),
         DEDUP,
         MARK,
+        PASSED,
     )

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eventide.eventtime.resolution import UNDECODABLE
 from eventide.plan.side_output import METRICS_ONLY, REINJECT, Route
-from eventide.spark.resolve import UNDECODABLE
 from eventide.spark.sinks.channel import Channel, Limiter
 from eventide.storage.outbox import Outbox, Returned
 

@@ -193,6 +193,7 @@ def _stream_options(options: Options) -> StreamOptions:
         options.count("max_groups"),
         options.count("shards"),
         options.flag("eventtime.enabled") is not False,
+        options.flag("fused_scan") is not False,
     )
 
 

@@ -76,6 +76,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "max_groups": Option("count"),
     "shards": Option("count"),
     "eventtime.enabled": Option("flag"),
+    "fused_scan": Option("flag"),
 }
 
 

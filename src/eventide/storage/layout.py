@@ -6,6 +6,7 @@
     streams/NAME/plan.json       what the stream means, and its number of shards
     streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream is to take in
     streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
+    streams/NAME/scans/          which files the fused scan of each source has found
     streams/NAME/results/        what the stream gave, one set of files per batch
     streams/NAME/side/           how far each side sink has come, one file per sink
     streams/NAME/reinject/       rows on their way back to sources
@@ -57,6 +58,9 @@ class Layout:
 
     def replay(self, stream: str) -> Path:
         return self.stream(stream) / "replay"
+
+    def scans(self, stream: str) -> Path:
+        return self.stream(stream) / "scans"
 
     def results(self, stream: str) -> Path:
         return self.stream(stream) / "results"

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from eventide.eventtime.registry import event_time_types
+from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE, UNPARSEABLE
 from eventide.plan.logical import Filter, Source
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
 from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
-
-UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
-METADATA_COLUMNS = ("@timestamp", "received_at")
 
 Values = Mapping[str, Any]  # by lower-case name
 

@@ -12,12 +12,11 @@ from pyspark.sql.types import DataType, StructField, StructType
 from eventide.errors import OptionError
 from eventide.kernels.contract import SEQ
 from eventide.plan.logical import Source
-from eventide.spark.pack import AT, KIND
 
 # Hidden columns that travel beside the user's. RECEIVED is what the source itself knows of a row's time; SEQ its place in
 # the order of arrival, NULL where the order within a task must do.
 RECEIVED, CORRUPT = "__received", "__corrupt"
-HIDDEN = (KIND, AT, SEQ, RECEIVED, CORRUPT)
+HIDDEN = (SEQ, RECEIVED, CORRUPT)
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,7 @@ class SourceContext:
     spark: SparkSession
     inbox: Path | None
     spools: Path
+    scans: Path | None = None  # where fused scans keep which files they have found; None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
 
     def spool(self, source: str) -> Path:
@@ -47,12 +47,12 @@ def user_schema(source: Source) -> StructType:
     return StructType(fields)
 
 
-def hidden(kind: Column, at: Column, seq: Column, received: Column, corrupt: Column) -> list[Column]:
-    values = (kind, at.cast("bigint"), seq.cast("bigint"), received.cast("bigint"), corrupt.cast("string"))
+def hidden(seq: Column, received: Column, corrupt: Column) -> list[Column]:
+    values = (seq.cast("bigint"), received.cast("bigint"), corrupt.cast("string"))
     return [value.alias(name) for value, name in zip(values, HIDDEN, strict=True)]
 
 
-def data_only(frame: DataFrame, schema: StructType, received: Column, corrupt: Column) -> DataFrame:
-    """Rows of a Spark source, in the form that control entries can join."""
+def with_hidden(frame: DataFrame, schema: StructType, received: Column, corrupt: Column) -> DataFrame:
+    """Rows of a Spark source, which gives no order of arrival, with the hidden columns."""
     own = [F.col(f"`{field.name}`") for field in schema.fields]
-    return frame.select(*own, *hidden(F.lit("rows"), F.lit(None), F.lit(None), received, corrupt))
+    return frame.select(*own, *hidden(F.lit(None), received, corrupt))

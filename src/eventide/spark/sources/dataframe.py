@@ -8,13 +8,13 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from eventide.errors import OptionError
 from eventide.plan.logical import Source
 from eventide.plan.names import quoted
-from eventide.spark.sources.common import SourceContext, data_only, user_schema
+from eventide.spark.sources.common import SourceContext, user_schema, with_hidden
 
 _WATERMARK = "spark.watermarkDelayMs"  # how Spark marks the column of a watermark
 
 
 def load(context: SourceContext, source: Source) -> DataFrame:
-    return data_only(context.frames[source.name], user_schema(source), F.lit(None), F.lit(None))
+    return with_hidden(context.frames[source.name], user_schema(source), F.lit(None), F.lit(None))
 
 
 def declared_columns(frame: DataFrame) -> tuple[tuple[str, str], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pyspark.sql import DataFrame, functions as F
@@ -9,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from eventide.errors import OptionError
 from eventide.plan.logical import Source
-from eventide.spark.sources.common import CORRUPT, SourceContext, data_only, user_schema
+from eventide.spark.sources.common import CORRUPT, SourceContext, user_schema, with_hidden
 
 _SPARK_NAMES = {"header": "header", "sep": "sep", "timestamp_format": "timestampFormat", "max_files_per_batch": "maxFilesPerTrigger"}
 
@@ -25,10 +26,10 @@ def load(context: SourceContext, source: Source) -> DataFrame:
             reader = reader.option(_SPARK_NAMES[option], value)
     received = F.unix_micros(F.col("_metadata.file_modification_time"))
     if format == "parquet":
-        return data_only(reader.schema(schema).load(path), schema, received, F.lit(None))
+        return with_hidden(reader.schema(schema).load(path), schema, received, F.lit(None))
     decoding = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
-    return data_only(reader.schema(decoding).load(path), schema, received, F.col(CORRUPT))
+    return with_hidden(reader.schema(decoding).load(path), schema, received, F.col(CORRUPT))
 
 
 def check_folder(source: str, path: str) -> None:
@@ -40,3 +41,7 @@ def check_folder(source: str, path: str) -> None:
         raise OptionError(f"source {source}: the path {path} does not exist", help="create the folder first; files may follow later")
 
 
+def has_partition_folders(path: str) -> bool:
+    """Whether folders named `column=value` lie in it, which Spark's reader makes columns of."""
+    folder = Path(path.removeprefix("file://"))
+    return folder.is_dir() and any("=" in entry.name and entry.is_dir() for entry in os.scandir(folder))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from eventide.plan.logical import Source
-from eventide.spark.sources.common import SourceContext, data_only, user_schema
+from eventide.spark.sources.common import SourceContext, user_schema, with_hidden
 
 
 def load(context: SourceContext, source: Source) -> DataFrame:
     rate = source.options.get("rows_per_second", "1")
     frame = context.spark.readStream.format("rate").option("rowsPerSecond", rate).load()
     schema = user_schema(source)
-    return data_only(frame.select("timestamp", "value"), schema, F.unix_micros("timestamp"), F.lit(None))
+    return with_hidden(frame.select("timestamp", "value"), schema, F.unix_micros("timestamp"), F.lit(None))
