@@ -4,6 +4,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH_READY := $(VENV)/.ready-bench
 DEMO_SECONDS ?= 20
 SOAK_SECONDS ?= 600
 PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/admission
@@ -25,11 +26,15 @@ $(READY): pyproject.toml constraints.txt scripts/setup.sh
 	@VENV=$(VENV) scripts/setup.sh
 	@touch $@
 
+$(BENCH_READY): $(READY)
+	@VENV=$(VENV) EXTRAS=dev,bench scripts/setup.sh
+	@touch $@
+
 demo: setup ## a live pipeline on local Spark, and what became of every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
-test: test-pure ## all tests that are not slow: first those without Spark, then the others on local Spark
-	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest $(PURE_TESTS:%=--ignore=%) $(PYTEST_ARGS)
+test: setup ## all tests that are not slow: those without Spark, and beside them the others on local Spark
+	@$(WITH_JAVA) $(WITH_POSTGRES) PYTHON=$(BIN)/python MAKE=$(MAKE) PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
 test-slow: setup ## what takes minutes: random plans on Spark, transcripts with restarts and in single rows
 	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
@@ -41,12 +46,12 @@ lint: setup ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 
-bench: setup ## every workload against native Spark, how fast the kernels are, what open sessions cost
+bench: setup $(BENCH_READY) ## every workload against native Spark, how fast the kernels are, what open sessions cost
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 	@$(BIN)/python benchmarks/kernels.py
 	@$(WITH_JAVA) $(BIN)/python benchmarks/sessions.py
 
-bench-bar: setup ## the workloads that have a bar, each ratio beside it; fails where one falls short
+bench-bar: setup $(BENCH_READY) ## the workloads that have a bar, each ratio beside it; fails where one falls short
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
 
 soak: setup ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or twice

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import suite
+from benchmarks import plot, suite
 from benchmarks.bars import BARS, all_met, verdicts
-from benchmarks.figures import Results
 from benchmarks.report import Report
-from benchmarks.workloads import EVERYTHING, OTHERS, TUMBLING, Workload
+from benchmarks.workloads import EVERYTHING, MILLION, OTHERS, TUMBLING, Workload
 
+BAR_LONG_RUN, LONG_RUN = 20 * MILLION, 100 * MILLION
+MEMORY_WORKLOAD = "json, 100k keys"
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 
@@ -45,11 +46,26 @@ def chosen(given: argparse.Namespace) -> list[Workload]:
     return [workload if given.scale == 1 else workload.smaller(given.scale) for workload in wanted]
 
 
+def say(line: str) -> None:
+    """What goes on, for whoever waits."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def measured(given: argparse.Namespace) -> Report:
-    results: Results = suite.comparison(chosen(given), given.repeat, lambda line: print(line, file=sys.stderr, flush=True))
+    results, problems = suite.comparison(chosen(given), given.repeat, say)
     if not given.only:
-        results.update(suite.cold_starts(given.repeat, lambda line: print(line, file=sys.stderr, flush=True)))
-    return Report(results)
+        results.update(suite.cold_starts(given.repeat, say))
+        results.update(suite.long_run(BAR_LONG_RUN if given.bar else LONG_RUN, say))
+    if not given.only and not given.bar:
+        results.update(suite.peak_memory(MEMORY_WORKLOAD, given.repeat, say))
+    return Report(results, problems=problems)
+
+
+def picture(report: Report, path: Path) -> None:
+    try:
+        plot.draw(report.results, path)
+    except ImportError:
+        say("no picture: matplotlib is missing; `make bench` installs it, and so does the extra `bench`")
 
 
 def main() -> int:
@@ -63,10 +79,11 @@ def main() -> int:
         report = replace(report, verdicts=verdicts(report.results, bars))
     if not given.kept:
         report.save(given.output / "results.json")
+    picture(report, given.output / "results.png")
     print(report.text())
     if given.write_docs:
         report.write_docs(PAGE)
-    return 0 if all_met(report.verdicts) else 1
+    return 0 if all_met(report.verdicts) and not report.problems else 1
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.figures import COLD, CPU, GROWTH, OURS, SINGLE, SPEED, Figure, Results, advantage, spread
+from benchmarks.figures import COLD, CPU, GROWTH, OURS, SINGLE, SPEED, STATE_GROWTH, Figure, Results, advantage, spread
 from benchmarks.workloads import MILLION, OTHERS, TUMBLING, Workload
 
 MEMORY_STATE = "native, memory"
@@ -82,6 +82,7 @@ BARS: tuple[Bar, ...] = (
     *(AtLeast(workload.name, SPEED, ROCKSDB_STATE, 1.0) for workload in OTHERS),
     AtMost(COLD_START, COLD, 15.0),
     AtMost(LONG_RUN, GROWTH, 1.1),
+    AtMost(LONG_RUN, STATE_GROWTH, 1.1),
 )
 
 

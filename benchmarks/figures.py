@@ -28,8 +28,9 @@ STATE = Figure("state_bytes_per_row", "state written", "bytes per row", digits=1
 CHECKPOINT = Figure("checkpoint_bytes_per_batch", "other checkpoint files", "bytes per batch", digits=0)
 COLD = Figure("first_result_seconds", "first result, cold", "s", digits=1)
 MEMORY = Figure("peak_megabytes", "peak memory", "MB", digits=0)
-GROWTH = Figure("growth", "memory, last third to middle third", "times")
-FIGURES = (SPEED, CPU, SINGLE, CLOSING, STATE, CHECKPOINT, COLD, MEMORY, GROWTH)
+GROWTH = Figure("memory_growth", "memory, last third by middle third", "times")
+STATE_GROWTH = Figure("state_growth", "state held, last third by middle third", "times")
+FIGURES = (SPEED, CPU, SINGLE, CLOSING, STATE, CHECKPOINT, COLD, MEMORY, GROWTH, STATE_GROWTH)
 
 Sample = dict[str, float]
 Results = dict[str, dict[str, list[Sample]]]  # samples by workload and engine

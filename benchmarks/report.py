@@ -33,6 +33,7 @@ def environment() -> dict[str, Any]:
 class Report:
     results: Results
     verdicts: Sequence[Verdict] = ()
+    problems: Sequence[str] = ()  # what gave no results, and why
     environment: dict[str, Any] = field(default_factory=environment)
 
     def save(self, path: Path) -> None:
@@ -42,7 +43,7 @@ class Report:
     @staticmethod
     def load(path: Path) -> Report:
         kept = json.loads(path.read_text())
-        return Report(kept["results"], [Verdict(**one) for one in kept["verdicts"]], kept["environment"])
+        return Report(kept["results"], [Verdict(**one) for one in kept["verdicts"]], kept["problems"], kept["environment"])
 
     def sections(self) -> dict[str, Rows]:
         """Tables by heading: the bar and a summary first, then each figure with its spread."""
@@ -57,12 +58,14 @@ class Report:
         return found
 
     def text(self) -> str:
-        return "\n\n".join(f"{heading}\n{as_text(rows)}" for heading, rows in self.sections().items())
+        problems = [f"FAILED: {problem}" for problem in self.problems]
+        return "\n\n".join([*(f"{heading}\n{as_text(rows)}" for heading, rows in self.sections().items()), *problems])
 
     def markdown(self) -> str:
         about = ", ".join(f"{name} {value}" for name, value in self.environment.items())
         sections = (f"### {heading[0].upper()}{heading[1:]}\n\n{as_markdown(rows)}" for heading, rows in self.sections().items())
-        return "\n\n".join([f"Measured with: {about}.", *sections])
+        problems = (f"Failed: {problem}" for problem in self.problems)
+        return "\n\n".join([f"Measured with: {about}.", *sections, *problems])
 
     def write_docs(self, page: Path) -> None:
         """Put the tables between the two marks of the page; the rest of it stays."""

@@ -69,12 +69,20 @@ def compare(workload: Workload, engines: Sequence[Engine], limits: Sequence[OneS
     return samples
 
 
-def compare_all(workloads: Sequence[Workload], engines: Sequence[Engine], limits: Sequence[OneShot], repeat: int, say: Say) -> Results:
+def compare_all(
+    workloads: Sequence[Workload], engines: Sequence[Engine], limits: Sequence[OneShot], repeat: int, say: Say
+) -> tuple[Results, list[str]]:
+    """Results, and what went wrong: a workload that fails has no results, and does not cost the others theirs."""
     results: Results = {}
+    problems = []
     for workload in workloads:
         say(f"{workload.name}: {workload.batches} batches of {workload.batch_rows:,} rows")
-        results[workload.name] = compare(workload, engines, limits, repeat, say)
-    return results
+        try:
+            results[workload.name] = compare(workload, engines, limits, repeat, say)
+        except Exception as error:
+            problems.append(f"{workload.name}: {type(error).__name__}: {error}")
+            say(f"  FAILED: {problems[-1]}")
+    return results, problems
 
 
 def rotated(engines: Sequence[Engine], turn: int) -> list[Engine]:

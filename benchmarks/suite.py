@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import eventide
-from benchmarks import cold, runner
-from benchmarks.bars import COLD_START
+from benchmarks import alone, cold, memory, runner
+from benchmarks.bars import COLD_START, LONG_RUN
 from benchmarks.engines.eventide import Eventide
 from benchmarks.engines.limit import Limit
 from benchmarks.engines.native import in_memory, with_rocksdb
-from benchmarks.figures import COLD, Results, Sample
+from benchmarks.figures import COLD, GROWTH, MEMORY, OURS, Results, Sample
 from benchmarks.runner import Say
 from benchmarks.workloads import Workload
 
 
-def comparison(workloads: Sequence[Workload], repeat: int, say: Say) -> Results:
+def comparison(workloads: Sequence[Workload], repeat: int, say: Say) -> tuple[Results, list[str]]:
+    """On one Spark session; results, and what went wrong."""
     with eventide.connect() as holder:
         engines = [Eventide(holder.spark), with_rocksdb(holder.spark), in_memory(holder.spark)]
         return runner.compare_all(workloads, engines, [Limit()], repeat, say)
@@ -29,3 +30,22 @@ def cold_starts(repeat: int, say: Say) -> Results:
             samples[engine].append(cold.measure(engine))
             say(f"  {turn + 1}/{repeat} {engine}: {samples[engine][-1][COLD.key]:.1f} s")
     return {COLD_START: samples}
+
+
+def peak_memory(workload: str, repeat: int, say: Say) -> Results:
+    """Each run in a process of its own."""
+    heading = f"alone: {workload}"
+    say(heading)
+    samples: dict[str, list[Sample]] = {engine: [] for engine in alone.ENGINES}
+    for turn in range(repeat):
+        for engine in alone.ENGINES:
+            samples[engine].append(alone.measure(engine, workload))
+            say(f"  {turn + 1}/{repeat} {engine}: {samples[engine][-1][MEMORY.key]:,.0f} MB")
+    return {heading: samples}
+
+
+def long_run(rows: int, say: Say) -> Results:
+    say(f"{LONG_RUN}: {rows:,} rows")
+    sample = memory.measure(rows)
+    say(f"  memory {sample[GROWTH.key]:.2f} times")
+    return {LONG_RUN: {OURS: [sample]}}

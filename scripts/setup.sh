@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Make .venv with Eventide, its pinned dependencies and the development tools. PYTHON chooses the interpreter.
+# Make .venv with Eventide, its pinned dependencies and the development tools. PYTHON chooses the interpreter,
+# EXTRAS what else is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 VENV=${VENV:-.venv}
+EXTRAS=${EXTRAS:-dev}
 
 is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
@@ -54,4 +56,4 @@ if ! { [ -x "$VENV/bin/python" ] && is_new_enough "$VENV/bin/python" && "$VENV/b
   make_venv "$python"
 fi
 say "installing pinned dependencies into $VENV (the first time downloads about 600 MB, Spark mostly)"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$EXTRAS]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 class Eventide:
     name = "eventide"
 
-    def __init__(self, spark: SparkSession | None = None) -> None:
+    def __init__(self, spark: SparkSession | None = None, conf: Mapping[str, str] | None = None) -> None:
+        """Without `spark`, one is started, with `conf` as its settings."""
         self._spark = spark
+        self._conf = conf
 
     def can(self, workload: Workload) -> bool:
         return True
 
     def start(self, workload: Workload, watched: Path, checkpoint: Path) -> EventideRun:
-        return EventideRun(eventide.connect(checkpoint, self._spark), workload, watched, checkpoint)
+        return EventideRun(eventide.connect(checkpoint, self._spark, conf=self._conf), workload, watched, checkpoint)
 
 
 class EventideRun:

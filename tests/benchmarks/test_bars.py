@@ -1,0 +1,59 @@
+"""Whether a bar is met."""
+
+from __future__ import annotations
+
+from benchmarks.bars import BARS, MEMORY_STATE, ROCKSDB_STATE, AtLeast, AtMost, all_met, verdicts
+from benchmarks.figures import COLD, CPU, SINGLE, SPEED, Results
+from benchmarks.workloads import OTHERS, TUMBLING
+
+FAST: Results = {"w": {"eventide": [{SPEED.key: 200.0, SINGLE.key: 0.8}], ROCKSDB_STATE: [{SPEED.key: 100.0, SINGLE.key: 0.4}]}}
+
+
+def bars_of(workload: str) -> dict[tuple[str, str], float]:
+    return {(bar.figure.key, bar.against): bar.times for bar in BARS if isinstance(bar, AtLeast) and bar.workload == workload}
+
+
+def test_a_ratio_that_reaches_its_bar_exactly_meets_it() -> None:
+    assert AtLeast("w", SPEED, ROCKSDB_STATE, 2.0).verdict(FAST).is_met
+    assert not AtLeast("w", SPEED, ROCKSDB_STATE, 2.01).verdict(FAST).is_met
+
+
+def test_twice_as_long_is_half_as_good() -> None:
+    found = AtLeast("w", SINGLE, ROCKSDB_STATE, 0.5).verdict(FAST)
+    assert found.is_met
+    assert found.value == 0.5
+
+
+def test_what_was_not_measured_is_missed() -> None:
+    for bar in (AtLeast("w", CPU, ROCKSDB_STATE, 1.0), AtLeast("w", SPEED, MEMORY_STATE, 1.0), AtMost("w", COLD, 15.0)):
+        found = bar.verdict(FAST)
+        assert found.value is None
+        assert not found.is_met
+
+
+def test_a_limit_holds_for_our_median() -> None:
+    results: Results = {"cold": {"eventide": [{COLD.key: 9.0}, {COLD.key: 14.0}, {COLD.key: 20.0}]}}
+    assert AtMost("cold", COLD, 15.0).verdict(results).is_met
+    assert not AtMost("cold", COLD, 13.0).verdict(results).is_met
+
+
+def test_one_bar_missed_is_a_failure() -> None:
+    met, missed = AtLeast("w", SPEED, ROCKSDB_STATE, 2.0), AtLeast("w", SPEED, ROCKSDB_STATE, 3.0)
+    assert all_met(verdicts(FAST, [met]))
+    assert not all_met(verdicts(FAST, [met, missed]))
+
+
+def test_the_bar_is_the_one_that_was_asked_for() -> None:
+    speed, cpu, single = SPEED.key, CPU.key, SINGLE.key
+    floor = {(single, ROCKSDB_STATE): 0.5, (single, MEMORY_STATE): 0.5}
+    cheap = {(cpu, ROCKSDB_STATE): 2.0, (cpu, MEMORY_STATE): 2.0}
+    few, many = {(speed, ROCKSDB_STATE): 1.0, (speed, MEMORY_STATE): 0.9}, {(speed, ROCKSDB_STATE): 2.0, (speed, MEMORY_STATE): 1.0}
+    assert bars_of("json, 1k keys") == few | cheap | floor
+    assert bars_of("json, 100k keys") == bars_of("json, 1M keys") == many | cheap
+    assert bars_of("parquet, 1k keys") == few
+    assert bars_of("parquet, 100k keys") == bars_of("parquet, 1M keys") == many
+
+
+def test_every_workload_that_native_spark_can_do_has_a_bar() -> None:
+    for workload in (*TUMBLING, *OTHERS):
+        assert (SPEED.key, ROCKSDB_STATE) in bars_of(workload.name)
