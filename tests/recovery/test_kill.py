@@ -1,91 +1,70 @@
-"""kill -9 at random moments: the outcome is that of a run that nobody disturbed."""
+"""kill -9 of the driver and of Python workers, in every phase of a batch: the outcome is that of a run that nobody disturbed."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-import eventide
-from tests.recovery import writer
+from tests.recovery import scenarios
+from tests.recovery.killer import MOMENTS, Killer, Plan
+from tests.sinks.postgres_server import MISSING, binaries, server
 
-KILLS = 10
-BATCHES = 14
-
-
-def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
-    if process.stdout is None:
-        raise ValueError("the writer has no standard output")
-    yield from process.stdout
+BATCHES = 5
+WORKERS = 0.5  # how probably one dies after each thing that the writer says
+PARTS = ("rows", "late", "duplicate", "files", "late files", "dead letters", "function")
 
 
-def run_and_kill(checkpoint: Path, sink: Path, chance: random.Random) -> str:
-    """Start the writer and kill it: during its start, or up to a second after one of its first lines. Gives its last line."""
-    command = [sys.executable, "-m", "tests.recovery.writer", str(checkpoint), str(sink), str(BATCHES)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
-    wait_for = chance.randint(0, 4)
-    last = ""
-    for number, line in enumerate(lines_of(process)):
-        last = line.strip()
-        if number == wait_for or last == "done":
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str | None]:
+    """The address of a server, if one can be had."""
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context(server()).url if binaries() is not None else None
+
+
+@pytest.fixture(scope="module")
+def killer(tmp_path_factory: pytest.TempPathFactory, postgres: str | None) -> Killer:
+    """All scenarios, run to their end with one death in each phase of a batch on the way."""
+    chance = random.Random(int(os.environ.get("EVENTIDE_KILL_SEED", "20")))
+    killer = Killer(tmp_path_factory.mktemp("killed"), BATCHES, postgres, chance)
+    plans = [Plan.at(moment, chance, WORKERS) for moment in chance.sample(MOMENTS, len(MOMENTS))]
+    for plan in [*plans, Plan(None, WORKERS)]:
+        if killer.live(plan):
             break
-    if last != "done":
-        time.sleep(chance.random())
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    return last
+    return killer
 
 
-def wait_for_orphans(checkpoint: Path) -> None:
-    """The killed driver's JVM notices within moments; a database opened before would race with its last breath."""
-    time.sleep(1.0)
+@pytest.fixture(scope="module")
+def outcome(killer: Killer) -> dict[str, Any]:
+    return killer.outcome()
 
 
-def outcome(checkpoint: Path, sink: Path, db: eventide.Database) -> dict[str, Any]:
-    rows = [tuple(row.values()) for row in db.read("totals")]
-    late = Counter(payload["original_event"]["id"] for payload in db.side_output("totals", kind="late"))
-    errors = Counter(payload["original_event"]["id"] for payload in db.side_output("totals", kind="error"))
-    in_files = [tuple(row.values()) for row in pq.read_table(sink).to_pylist()]
-    late_files = Counter(row["id"] for row in pq.read_table(f"{sink}-late").to_pylist())
-    return {
-        "rows": Counter(rows),
-        "late": late,
-        "errors": errors,
-        "files": Counter(in_files),
-        "late files": late_files,
-        "accounts": db.accounting("totals"),
-    }
+def test_drivers_and_workers_were_killed_and_left_nothing_behind(killer: Killer) -> None:
+    assert set(killer.drivers) == set(MOMENTS) and killer.kills >= 24, (killer.drivers, killer.workers)
+    assert killer.left_behind() == []
 
 
-@pytest.fixture
-def undisturbed(tmp_path: Path, keep_spark: Any) -> dict[str, Any]:
-    checkpoint, sink = tmp_path / "calm", tmp_path / "calm-out"
-    with eventide.connect(checkpoint, shards=2) as db:
-        writer.run(checkpoint, sink, BATCHES, db)
-        return outcome(checkpoint, sink, db)
+@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+def test_nothing_is_lost_and_nothing_is_twice(outcome: dict[str, Any], name: str) -> None:
+    wanted = json.loads(json.dumps(scenarios.expected(name, BATCHES)))
+    found = {part: scenarios.difference(wanted[part], outcome[name][part]) for part in PARTS}
+    assert found == dict.fromkeys(PARTS, (0, 0)), "(lost, twice) by part"
+    assert outcome[name]["accounts"] == wanted["accounts"] and scenarios.is_balanced(wanted["accounts"])
+    assert wanted["rows"] and wanted["late"] and (wanted["duplicate"] or name != "dedup")
 
 
-def test_ten_kills_at_random_moments_change_nothing(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
-    seed = int(os.environ.get("EVENTIDE_KILL_SEED", "20"))
-    chance = random.Random(seed)
-    checkpoint, sink = tmp_path / "killed", tmp_path / "killed-out"
-    for _ in range(KILLS):
-        run_and_kill(checkpoint, sink, chance)
-        wait_for_orphans(checkpoint)
-    with eventide.connect(checkpoint, shards=2) as db:
-        writer.run(checkpoint, sink, BATCHES, db)
-        disturbed = outcome(checkpoint, sink, db)
-    assert disturbed["accounts"]["rows_in"] == BATCHES * 200
-    assert disturbed["accounts"]["late"] > 0 and disturbed["accounts"]["error"] > 0
-    assert set(disturbed["rows"].values()) == {1}, "a row came twice"
-    assert disturbed == undisturbed
+@pytest.mark.parametrize("name", scenarios.SCENARIOS)
+@pytest.mark.skipif(binaries() is None, reason=MISSING)
+def test_a_table_of_postgres_has_every_row_once(outcome: dict[str, Any], postgres: str, name: str) -> None:
+    wanted = json.loads(json.dumps(scenarios.expected(name, BATCHES)["table"]))
+    assert wanted and scenarios.difference(wanted, scenarios.in_table(name, postgres)) == (0, 0), "(lost, twice)"
+
+
+def test_rows_in_order_stay_in_order(outcome: dict[str, Any]) -> None:
+    times = [ts for _, ts, _, _ in outcome["ordered"]["rows"]]
+    assert times == sorted(times)

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+MISSING = "no PostgreSQL server: sudo apt-get install -y --no-install-recommends postgresql"
+
 
 def binaries() -> Path | None:
     """The folder with initdb and postgres, the newest version if there are several."""
@@ -48,7 +50,7 @@ class Server:
 
     def start(self) -> None:
         command = [str(self._bin / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port), "-k", "", "-F"]
-        command += ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=20", "-c", "shared_buffers=16MB"]
+        command += ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=50", "-c", "shared_buffers=16MB"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, user=self._user, stdout=log, stderr=log, cwd="/", env={"PATH": os.environ["PATH"]})
         for _ in range(200):
@@ -68,7 +70,7 @@ class Server:
 def server() -> Iterator[Server]:
     bin = binaries()
     if bin is None:
-        raise RuntimeError("there is no PostgreSQL here")
+        raise RuntimeError(MISSING)
     user = _account()
     folder = Path(tempfile.mkdtemp(prefix="eventide-postgres-"))
     try:

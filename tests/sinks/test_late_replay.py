@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from typer.testing import CliRunner
 
 from eventide.cli.app import app
 from eventide.database import Database
-from eventide.errors import OptionError
+from eventide.errors import OptionError, SinkError
 from eventide.late import advise, ledger, used_share
 from eventide.plan.planner import plan
+from eventide.spark.sinks.foreach import ForeachSink
+from eventide.storage import results
 from eventide.storage.payloads import PAYLOAD_SCHEMA
+from eventide.storage.replays import Replays
 from eventide.storage.results import Account
 from tests.conftest import DatabaseFactory
 from tests.sql.support import catalog
@@ -52,6 +56,8 @@ def test_late_rows_correct_what_their_windows_gave_and_each_does_so_once(db_fact
     db.write("s", [("a", 10, 700)])
     db.tick()
     assert values(db.late_replay("o")) == [("a", 4, 19, 1, 4.75, 2)]
+    figures = db.metrics()["o"]
+    assert (figures["late"], figures["late_replayed"], figures["late_corrections"]) == (5, 5, 4)
     assert len({row["window_id"] for row in db.read("o") if row["window_start"] == EPOCH}) == 1
     assert len(db.read("o")) == 2 + 3 + 1 and pq.read_table(tmp_path / "out").num_rows == 6
     db.close()
@@ -62,6 +68,59 @@ def test_late_rows_correct_what_their_windows_gave_and_each_does_so_once(db_fact
     assert "37.5 % of the rows were in time" in advice and "8s 1ms" in advice
     held = run(["state", "o", "--checkpoint", str(tmp_path / "checkpoint")])
     assert "open windows" in held and "the watermark at which the oldest closes" in held
+
+
+STEPS = {
+    "before it has decided what to take": (Replays, "begin", False),
+    "when it has": (Replays, "begin", True),
+    "between a file and a function": (ForeachSink, "write", False),
+    "when all sinks have its corrections": (Replays, "finish", False),
+    "before they count": (results, "write_json", False),
+}
+
+
+def failing(function: Callable[..., Any], afterwards: bool) -> Callable[..., Any]:
+    """Raises in place of `function`, or when it has done its work."""
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        if afterwards:
+            function(*arguments, **options)
+        raise OSError("the lights went out")
+
+    return fail
+
+
+def test_a_replay_that_is_cut_short_anywhere_folds_each_late_row_once(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[int, list[dict[str, Any]]] = {}
+
+    def keep(batch: int, rows: pa.Table) -> None:
+        assert kept.setdefault(batch, rows.to_pylist()) == rows.to_pylist(), "a number that comes again has the same rows"
+
+    db.execute(f"{SOURCE} CREATE STREAM o AS {QUERY}; "
+               f"CREATE SINK out FROM o WITH ('connector' = 'files', 'path' = '{tmp_path}', 'format' = 'parquet')")  # fmt: skip
+    db.foreach("o", keep)
+    db.write("s", [("a", 1, 100), ("a", 1, 9000)])
+    db.tick()
+    for number, (owner, name, afterwards) in enumerate(STEPS.values()):
+        db.write("s", [("a", 10, 200)])
+        db.tick()
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, failing(getattr(owner, name), afterwards))
+            with pytest.raises((OSError, SinkError), match="the lights went out"):
+                db.late_replay("o")
+        db.write("s", [("a", 100, 300)])  # between the failure and the next try
+        db.tick()
+        while len(db.late_replay("o")):
+            pass
+        newest = max(db.read("o"), key=lambda row: row["emit_epoch"])
+        assert (newest["n"], newest["total"]) == (3 + 2 * number, 1 + 110 * (number + 1))
+    assert db.metrics()["o"]["late_replayed"] == db.accounting("o")["late"] == 2 * len(STEPS)
+    given = sorted(row["emit_epoch"] for row in db.read("o"))
+    assert given == list(range(len(given))), "each emission of the window is there once"
+    assert given == sorted(row["emit_epoch"] for row in pq.read_table(tmp_path).to_pylist())
+    assert given == sorted(row["emit_epoch"] for rows in kept.values() for row in rows)
 
 
 def test_a_hopping_window_is_corrected_in_each_of_its_windows(db: Database) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from eventide.database import Database
 from eventide.errors import SinkError
-from tests.sinks.postgres_server import Server, binaries, server
+from tests.sinks.postgres_server import MISSING, Server, binaries, server
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'eventide[postgres]'")
-pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server binaries: sudo apt-get install -y postgresql")
+pytestmark = pytest.mark.skipif(binaries() is None, reason=MISSING)
 
 OPENED: list[Any] = []
 NOON = dt.datetime(2025, 1, 31, 12, tzinfo=dt.UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from eventide import errors
-from eventide.errors import EventideError, StreamFailedError
+from eventide.errors import EventideError, StorageError, StreamFailedError
 
 # Spark's error classes that only say that something else failed.
 _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH", "PYTHON_EXCEPTION", "JOB_ABORTED", "TASK_")
@@ -13,7 +13,9 @@ _OWN = re.compile(r"eventide\.errors\.(\w+): (.+?)(?=\n\s*(?:help:|at |SQLSTATE|
 _SPARK = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\] ((?:(?!\[[A-Z_]+[.\]]).)+?)(?=\s+SQLSTATE|$)", re.MULTILINE)
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.|java)((?:\w+\.)*\w*(?:Error|Exception|Invalid)): (\S.*)$", re.MULTILINE)
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _HELP = "nothing is lost: mend the cause and run it again from the same checkpoint"
+_ROOM = "nothing is lost: make room and run it again from the same checkpoint"
 
 
 def failure_of(stream: str, text: str) -> EventideError:
@@ -23,6 +25,10 @@ def failure_of(stream: str, text: str) -> EventideError:
         kind, message, help = own[-1]
         made: EventideError = getattr(errors, kind, StreamFailedError)(f"stream {stream}: {message}", help=help or None)
         return made
+    full = _FULL.search(text)
+    if full:
+        where = "where Spark keeps the checkpoint or its scratch files"
+        return StorageError(f"stream {stream} stopped: {full.group()}, {where}", help=_ROOM)
     return StreamFailedError(f"stream {stream} stopped: {_cause(text)}", help=_HELP)
 
 

@@ -132,9 +132,10 @@ class RunningStream:
     def _failure(self, error: Exception) -> EventideError:
         if isinstance(self.router.failure, EventideError):
             return self.router.failure
-        found = failure_of(self.name, str(error))
+        text = str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"  # Spark's own report leaves its cause out
+        found = failure_of(self.name, text)
         is_own = type(found) is not StreamFailedError
-        return found if is_own else checkpoint_damage(self.name, self._folder, str(error)) or found
+        return found if is_own else checkpoint_damage(self.name, self._folder, text) or found
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""
