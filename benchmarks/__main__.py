@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks import plot, suite
 from benchmarks.bars import BARS, all_met, verdicts
+from benchmarks.engines.peer import peers
 from benchmarks.report import Report
 from benchmarks.workloads import EVERYTHING, MILLION, OTHERS, TUMBLING, Workload
 
@@ -30,6 +31,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the workloads")
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="these workloads, and nothing else")
     parser.add_argument("--repeat", type=int, default=3, help="runs per engine and workload (default 3)")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="an interpreter that has bytewax or pathway")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of every batch, to try things out")
     parser.add_argument("--output", type=Path, default=Path("artifacts/bench"), help="folder for results.json and results.png")
     parser.add_argument("--from", dest="kept", type=Path, metavar="JSON", help="measure nothing; show these results")
@@ -52,7 +54,8 @@ def say(line: str) -> None:
 
 
 def measured(given: argparse.Namespace) -> Report:
-    results, problems = suite.comparison(chosen(given), given.repeat, say)
+    found = [] if given.bar else peers(dict(one.split("=", 1) for one in given.peer))
+    results, problems = suite.comparison(chosen(given), given.repeat, found, say)
     if not given.only:
         results.update(suite.cold_starts(given.repeat, say))
         results.update(suite.long_run(BAR_LONG_RUN if given.bar else LONG_RUN, say))

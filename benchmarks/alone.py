@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import data
+from benchmarks import data, runner
 from benchmarks.bars import MEMORY_STATE, ROCKSDB_STATE
 from benchmarks.engines.contract import Engine
 from benchmarks.engines.eventide import Eventide
@@ -35,17 +35,11 @@ def measure(engine: str, workload: str) -> Sample:
 
 def peak(engine: str, workload: Workload, folder: Path) -> Sample:
     """Over all batches of the workload; making the files is over before the engine starts."""
-    made, watched = folder / "made", folder / "watched"
-    for path in (made, watched):
-        path.mkdir()
-    plan = data.plan(workload)
-    files = data.write(workload.data, plan.spans, made)
-    run = ENGINES[engine](acquire(None, {})).start(workload, watched, folder / "checkpoint")
-    with Sampler() as sampler:
-        for spans in (plan.warm, plan.measured):
-            data.link([path for span in spans for path in files[span.batch]], watched)
+    material = runner.prepare(workload, folder)
+    with Sampler() as sampler, runner.running(ENGINES[engine](acquire(None, {})), workload) as (run, watched):
+        for spans in (material.plan.warm, material.plan.measured):
+            data.link(material.of(spans), watched)
             run.take()
-    run.close()
     release()
     return {MEMORY.key: max(sum(sizes.values()) for sizes in sampler.samples) / 1e6}
 

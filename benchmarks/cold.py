@@ -6,6 +6,7 @@ python -m benchmarks.cold eventide|native      # one process; prints a line when
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -40,12 +41,11 @@ def first_result(engine: str, folder: Path) -> None:
     watched.mkdir()
     lines = [f'{{"k": 1, "v": {number}, "ts": {number * 60_000}}}\n' for number in (1, 2)]
     (watched / "000000-0.json").write_text("".join(lines))
-    run = start(engine, watched, folder / "checkpoint")
-    run.take()
-    if run.totals().rows != 1:
-        raise RuntimeError(f"{engine} gave {run.totals()} for two rows, the first of which is in a closed window")
-    print(DONE, flush=True)
-    run.close()
+    with contextlib.closing(start(engine, watched, folder / "checkpoint")) as run:
+        run.take()
+        if run.totals().rows != 1:
+            raise RuntimeError(f"{engine} gave {run.totals()} for two rows, the first of which is in a closed window")
+        print(DONE, flush=True)
 
 
 def start(engine: str, watched: Path, checkpoint: Path) -> Run:

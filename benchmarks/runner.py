@@ -10,16 +10,17 @@ Engines take turns, in another order each time, on one Spark session; a first tu
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import data
 from benchmarks.engines.contract import Engine, OneShot, Run
-from benchmarks.engines.limit import expected
+from benchmarks.engines.limit import Limit, expected
 from benchmarks.figures import CHECKPOINT, CLOSING, CPU, SINGLE, SPEED, STATE, Results, Sample
 from benchmarks.process_tree import cpu_seconds
 from benchmarks.totals import Totals
@@ -34,12 +35,13 @@ class WrongResult(Exception):
 
 @dataclass(frozen=True)
 class Material:
-    """A workload with its files and the truth about them."""
+    """A workload with its files and the truth about them: what a stream must give, and all windows of the measured batches."""
 
     workload: Workload
     plan: data.Plan
     files: dict[int, list[Path]]
     truth: Totals | None
+    all_windows: Totals | None
 
     def of(self, spans: Sequence[data.Span]) -> list[Path]:
         return [path for span in spans for path in self.files[span.batch]]
@@ -48,14 +50,21 @@ class Material:
 def prepare(workload: Workload, folder: Path) -> Material:
     plan = data.plan(workload)
     files = data.write(workload.data, plan.spans, folder)
-    return Material(workload, plan, files, expected(workload, [path for paths in files.values() for path in paths]))
+    measured = [path for span in plan.measured for path in files[span.batch]]
+    return Material(
+        workload,
+        plan,
+        files,
+        expected(workload, [path for paths in files.values() for path in paths]),
+        Limit().compute(workload, measured).totals if Limit().can(workload) else None,
+    )
 
 
-def compare(workload: Workload, engines: Sequence[Engine], limits: Sequence[OneShot], repeat: int, say: Say) -> dict[str, list[Sample]]:
+def compare(workload: Workload, engines: Sequence[Engine], one_shots: Sequence[OneShot], repeat: int, say: Say) -> dict[str, list[Sample]]:
     """Samples by engine, one per turn."""
     engines = [engine for engine in engines if engine.can(workload)]
-    limits = [limit for limit in limits if limit.can(workload)]
-    samples: dict[str, list[Sample]] = {engine.name: [] for engine in (*engines, *limits)}
+    one_shots = [engine for engine in one_shots if engine.can(workload)]
+    samples: dict[str, list[Sample]] = {engine.name: [] for engine in (*engines, *one_shots)}
     with tempfile.TemporaryDirectory(prefix="bench-files-") as folder:
         material = prepare(workload, Path(folder))
         for engine in engines:
@@ -64,13 +73,13 @@ def compare(workload: Workload, engines: Sequence[Engine], limits: Sequence[OneS
             for engine in rotated(engines, turn):
                 samples[engine.name].append(measure(engine, material))
                 say(f"  {turn + 1}/{repeat} {engine.name}: {samples[engine.name][-1][SPEED.key]:,.0f} rows/s")
-            for limit in limits:
-                samples[limit.name].append(measure_one_shot(limit, material))
+            for one_shot in one_shots:
+                samples[one_shot.name].append(measure_one_shot(one_shot, material))
     return samples
 
 
 def compare_all(
-    workloads: Sequence[Workload], engines: Sequence[Engine], limits: Sequence[OneShot], repeat: int, say: Say
+    workloads: Sequence[Workload], engines: Sequence[Engine], one_shots: Sequence[OneShot], repeat: int, say: Say
 ) -> tuple[Results, list[str]]:
     """Results, and what went wrong: a workload that fails has no results, and does not cost the others theirs."""
     results: Results = {}
@@ -78,7 +87,7 @@ def compare_all(
     for workload in workloads:
         say(f"{workload.name}: {workload.batches} batches of {workload.batch_rows:,} rows")
         try:
-            results[workload.name] = compare(workload, engines, limits, repeat, say)
+            results[workload.name] = compare(workload, engines, one_shots, repeat, say)
         except Exception as error:
             problems.append(f"{workload.name}: {type(error).__name__}: {error}")
             say(f"  FAILED: {problems[-1]}")
@@ -90,29 +99,27 @@ def rotated(engines: Sequence[Engine], turn: int) -> list[Engine]:
     return [*engines[at:], *engines[:at]]
 
 
-def warm_up(engine: Engine, material: Material) -> None:
+@contextlib.contextmanager
+def running(engine: Engine, workload: Workload) -> Iterator[tuple[Run, Path]]:
+    """A new query of the engine, and the folder that it watches."""
     with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
-        run, watched = begin(engine, material, Path(folder))
+        watched = Path(folder) / "watched"
+        watched.mkdir()
+        with contextlib.closing(engine.start(workload, watched, Path(folder) / "checkpoint")) as run:
+            yield run, watched
+
+
+def warm_up(engine: Engine, material: Material) -> None:
+    with running(engine, material.workload) as (run, watched):
         data.link(material.of(material.plan.warm), watched)
         run.take()
-        run.close()
 
 
 def measure(engine: Engine, material: Material) -> Sample:
-    with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
-        run, watched = begin(engine, material, Path(folder))
-        try:
-            sample = steady_state(run, watched, material)
-            check(engine.name, run.totals(), material)
-        finally:
-            run.close()
-    return sample
-
-
-def begin(engine: Engine, material: Material, folder: Path) -> tuple[Run, Path]:
-    watched = folder / "watched"
-    watched.mkdir()
-    return engine.start(material.workload, watched, folder / "checkpoint"), watched
+    with running(engine, material.workload) as (run, watched):
+        sample = steady_state(run, watched, material)
+        check(engine.name, run.totals(), material)
+        return sample
 
 
 def steady_state(run: Run, watched: Path, material: Material) -> Sample:
@@ -141,12 +148,15 @@ def timed(run: Run, watched: Path, files: Sequence[Path]) -> tuple[float, float]
     return time.perf_counter() - began, cpu_seconds() - cpu
 
 
-def measure_one_shot(limit: OneShot, material: Material) -> Sample:
-    """Over the files of the measured batches, reading included, starting the engine excluded where it has no part in it."""
-    cpu, began = cpu_seconds(), time.perf_counter()
-    limit.compute(material.workload, material.of(material.plan.measured))
-    rows, seconds = material.workload.rows, time.perf_counter() - began
-    return {SPEED.key: rows / seconds, CPU.key: (cpu_seconds() - cpu) / rows * 1_000_000}
+def measure_one_shot(engine: OneShot, material: Material) -> Sample:
+    """Over the files of the measured batches, in a folder of their own."""
+    with tempfile.TemporaryDirectory(prefix="bench-once-") as folder:
+        data.link(material.of(material.plan.measured), Path(folder))
+        found = engine.compute(material.workload, sorted(Path(folder).iterdir()))
+    if found.totals != material.all_windows:
+        raise WrongResult(f"{material.workload.name}: {engine.name} gave {found.totals}, and {material.all_windows} is right")
+    rows = material.workload.rows
+    return {SPEED.key: rows / found.seconds, CPU.key: found.cpu / rows * 1_000_000}
 
 
 def check(name: str, found: Totals, material: Material) -> None:

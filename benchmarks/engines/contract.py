@@ -42,14 +42,27 @@ class Engine(Protocol):
     def start(self, workload: Workload, watched: Path, checkpoint: Path) -> Run: ...
 
 
-class OneShot(Protocol):
-    """Reads all files once and gives the totals: no state, no checkpoint, nothing that comes later."""
+@dataclass(frozen=True)
+class Timed:
+    """What a one-shot engine gave, all windows, and what it took: seconds, and CPU-seconds."""
 
-    name: str
+    totals: Totals
+    seconds: float
+    cpu: float
+
+
+class OneShot(Protocol):
+    """Reads all files once, and gives every window, open ones too: no state, no checkpoint, nothing that comes later.
+
+    The files lie in a folder by themselves.
+    """
+
+    @property
+    def name(self) -> str: ...
 
     def can(self, workload: Workload) -> bool: ...
 
-    def compute(self, workload: Workload, files: list[Path]) -> Totals: ...
+    def compute(self, workload: Workload, files: list[Path]) -> Timed: ...
 
 
 def written_below(folder: Path, results: str = "results") -> Written:

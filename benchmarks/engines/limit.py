@@ -6,10 +6,12 @@ windows that the last watermark has closed are results.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import duckdb
 
+from benchmarks.engines.contract import Timed
 from benchmarks.totals import Totals
 from benchmarks.workloads import LAG_MS, Data, Hop, Session, Slide, Tumble, Window, Workload
 
@@ -20,10 +22,11 @@ class Limit:
     def can(self, workload: Workload) -> bool:
         return workload.has_native
 
-    def compute(self, workload: Workload, files: list[Path]) -> Totals:
-        """Every window, open ones too: what the engine is timed with."""
+    def compute(self, workload: Workload, files: list[Path]) -> Timed:
+        began, cpu = time.perf_counter(), time.process_time()
         with duckdb.connect() as database:
-            return _totals(database, results_sql(workload, events_sql(workload.data, files)))
+            totals = _totals(database, results_sql(workload, events_sql(workload.data, files)))
+        return Timed(totals, time.perf_counter() - began, time.process_time() - cpu)
 
 
 def expected(workload: Workload, files: list[Path]) -> Totals | None:

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import runner
 from benchmarks.bars import ROCKSDB_STATE
+from benchmarks.engines.contract import Timed
 from benchmarks.engines.eventide import Eventide
 from benchmarks.engines.limit import Limit
 from benchmarks.engines.native import with_rocksdb
@@ -41,7 +42,7 @@ def test_a_wrong_result_is_an_error_and_not_a_figure(tmp_path: Path) -> None:
 class Broken(Limit):
     name = "broken"
 
-    def compute(self, workload: Workload, files: list[Path]) -> Totals:
+    def compute(self, workload: Workload, files: list[Path]) -> Timed:
         raise OSError("no disk")
 
 

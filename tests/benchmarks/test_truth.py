@@ -115,4 +115,4 @@ def test_all_windows_of_the_limit_hold_every_row(tmp_path: Path) -> None:
     wide = replace(SMALL, data=Data("parquet", keys=20, text_keys=True, extra_columns=27))
     files = files_of(wide, tmp_path)
     assert len(wide.data.columns) == 30
-    assert Limit().compute(wide, files).counted == 3 * 4_000 + 6
+    assert Limit().compute(wide, files).totals.counted == 3 * 4_000 + 6
