@@ -45,7 +45,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Advice:
-    """To use `percent` of the rows: `extra` more lag or allowed lateness, or None if that is so already."""
+    """To use `percent` of the rows: `extra` more lag or allowed lateness, 0 if that is so already."""
 
     percent: float
     extra: int
