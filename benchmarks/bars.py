@@ -50,7 +50,8 @@ class AtMost:
     def verdict(self, results: Results) -> Verdict:
         found = spread(results.get(self.workload, {}).get(OURS, []), self.figure)
         title, bar = f"{self.workload}: {self.figure.title}", f"<= {self.limit:g} {self.figure.unit}"
-        return Verdict(title, found and found.median, bar, found is not None and found.median <= self.limit)
+        median = None if found is None else found.median
+        return Verdict(title, median, bar, median is not None and median <= self.limit)
 
 
 Bar = AtLeast | AtMost

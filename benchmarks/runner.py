@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks import data
 from benchmarks.engines.contract import Engine, OneShot, Run
@@ -27,6 +28,7 @@ from benchmarks.totals import Totals
 from benchmarks.workloads import Workload
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 class WrongResult(Exception):
@@ -64,7 +66,7 @@ def compare(workload: Workload, engines: Sequence[Engine], one_shots: Sequence[O
     """Samples by engine, one per turn."""
     engines = [engine for engine in engines if engine.can(workload)]
     one_shots = [engine for engine in one_shots if engine.can(workload)]
-    samples: dict[str, list[Sample]] = {engine.name: [] for engine in (*engines, *one_shots)}
+    samples: dict[str, list[Sample]] = {name: [] for name in (*(engine.name for engine in engines), *(engine.name for engine in one_shots))}
     with tempfile.TemporaryDirectory(prefix="bench-files-") as folder:
         material = prepare(workload, Path(folder))
         for engine in engines:
@@ -94,7 +96,7 @@ def compare_all(
     return results, problems
 
 
-def rotated(engines: Sequence[Engine], turn: int) -> list[Engine]:
+def rotated(engines: Sequence[T], turn: int) -> list[T]:
     at = turn % len(engines) if engines else 0
     return [*engines[at:], *engines[:at]]
 

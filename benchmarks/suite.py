@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import eventide
 from benchmarks import alone, cold, memory, runner
 from benchmarks.bars import COLD_START, LONG_RUN
-from benchmarks.engines.contract import OneShot
+from benchmarks.engines.contract import Engine, OneShot
 from benchmarks.engines.eventide import Eventide
 from benchmarks.engines.limit import Limit
 from benchmarks.engines.native import in_memory, with_rocksdb
@@ -19,7 +19,7 @@ from benchmarks.workloads import Workload
 def comparison(workloads: Sequence[Workload], repeat: int, peers: Sequence[OneShot], say: Say) -> tuple[Results, list[str]]:
     """On one Spark session; results, and what went wrong."""
     with eventide.connect() as holder:
-        engines = [Eventide(holder.spark), with_rocksdb(holder.spark), in_memory(holder.spark)]
+        engines: list[Engine] = [Eventide(holder.spark), with_rocksdb(holder.spark), in_memory(holder.spark)]
         return runner.compare_all(workloads, engines, [Limit(), *peers], repeat, say)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.engines.contract import Written, written_below
 from benchmarks.totals import Totals, totals_of
@@ -49,7 +50,7 @@ class NativeRun:
         results = windowed(events(session, workload.data, watched), workload.window)
         writer = results.writeStream.outputMode("append").foreachBatch(self._add)
         self._writer = writer.option("checkpointLocation", str(checkpoint))
-        self._query = None
+        self._query: StreamingQuery | None = None
 
     def _add(self, frame: DataFrame, batch: int) -> None:
         rows: pa.Table = frame.toArrow()
