@@ -34,7 +34,7 @@ demo: setup ## a live pipeline on local Spark, and what became of every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
 test: setup ## all tests that are not slow: those without Spark, and beside them the others on local Spark
-	@$(WITH_JAVA) $(WITH_POSTGRES) PYTHON=$(BIN)/python MAKE=$(MAKE) PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_POSTGRES) PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
 test-slow: setup ## what takes minutes: random plans on Spark, transcripts with restarts and in single rows
 	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
