@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from eventide.errors import EngineError
 from eventide.kernels.codec import Codec
 from eventide.kernels.columns import Ints, ints
 from eventide.kernels.contract import TS, USED, Clock, Output, Store
@@ -62,6 +63,17 @@ class ClosingPanes:
             self._fold(rows, index, store, output)
         return self._save(index, store, output, opened_since=before)
 
+    def on_folded(self, partial: pa.Table, rows: int, clock: Clock, store: Store) -> Output:
+        """As `on_rows`, for rows that were folded on their way, as many as `rows`; see `prefold`."""
+        index, output = self._load(store), Output()
+        self._pass_time(clock.watermark, index, store, output)
+        before = len(index.open_windows(self._paces))
+        if self._paces.all_closed(ints(partial, SLICE), index.last_closed).any():
+            raise EngineError("rows were folded that are late", help="this is a bug in Eventide; 'fused_scan' = 'false' avoids it")
+        output.counts[USED] += rows
+        self._add(self._aggregation.merge(partial), index, store)
+        return self._save(index, store, output, opened_since=before)
+
     def on_time(self, clock: Clock, store: Store) -> Output:
         index, output = self._load(store), Output()
         self._pass_time(clock.watermark, index, store, output)
@@ -87,10 +99,12 @@ class ClosingPanes:
             rows, slices = rows.filter(pa.array(~late)), slices[~late]
         output.counts[USED] += rows.num_rows
         if rows.num_rows:
-            partial = self._aggregation.fold(rows, [pa.array(slices)])
-            self._tree.add(partial, store)
-            index.slices = np.union1d(index.slices, ints(partial, SLICE))
-            index.changed = True
+            self._add(self._aggregation.fold(rows, [pa.array(slices)]), index, store)
+
+    def _add(self, partial: pa.Table, index: _Index, store: Store) -> None:
+        self._tree.add(partial, store)
+        index.slices = np.union1d(index.slices, ints(partial, SLICE))
+        index.changed = True
 
     def _put_aside(self, rows: pa.Table, slices: Ints, output: Output) -> None:
         last = self._paces.last_windows_of(slices)

@@ -4,6 +4,7 @@ A kernel is the computation of one shard: rows in, rows out, state in a `Store`.
 clock. The runner promises, and a kernel may rely on it:
 
 * `on_rows` is called at most once per batch and shard, with all rows of that batch for that shard;
+* rows may come folded to `on_folded` instead, before `on_rows`, if the kernel's spec has a `prefold`;
 * `on_time` is called after `on_rows` of the same batch, with the same clock, when `clock.watermark` has reached the
   `wake_at` that the kernel returned last; it may be called in a batch without rows, and early calls are harmless;
 * `on_flush` is called in every shard when a graceful stop wants what has begun by `until`, the latest event time that the
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -137,6 +138,13 @@ class Kernel(Protocol):
     def on_tick(self, clock: Clock, store: Store) -> Output: ...
 
     def on_flush(self, until: int, clock: Clock, store: Store) -> Output: ...
+
+
+@runtime_checkable
+class FoldingKernel(Kernel, Protocol):
+    """A kernel that also takes rows which were folded on their way: see `prefold`."""
+
+    def on_folded(self, partial: pa.Table, rows: int, clock: Clock, store: Store) -> Output: ...
 
 
 class KernelSpec(Protocol):

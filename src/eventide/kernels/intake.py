@@ -8,10 +8,12 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.errors import OptionError
+from eventide.errors import EngineError, OptionError
 from eventide.kernels.columns import column
-from eventide.kernels.contract import DETAIL, PROBLEM, TS, Clock, Kernel, KernelSpec, Output, Store
+from eventide.kernels.contract import DETAIL, PROBLEM, TS, Clock, FoldingKernel, Kernel, KernelSpec, Output, Store
 from eventide.kernels.dedup import Memory
+from eventide.kernels.panes import PanedSpec
+from eventide.kernels.prefold import Prefold
 from eventide.kernels.sides import DUPLICATE_REASON, STRICT_REASON, Sides
 
 WINDOW, STRICT, REASSIGN = "window", "strict", "reassign"
@@ -55,6 +57,12 @@ class IntakeSpec:
     def tick_every(self) -> int | None:
         return self.inner.tick_every
 
+    def prefold(self) -> Prefold | None:
+        """How rows may be folded before they come here; None if they must come one by one."""
+        if self.policy != WINDOW or self.dedup_within is not None or not isinstance(self.inner, PanedSpec):
+            return None
+        return self.inner.prefold()
+
     def fingerprint(self) -> str:
         return f"{self.inner.fingerprint()};dedup={self.dedup_within}"
 
@@ -83,6 +91,11 @@ class Intake:
         if self._spec.policy == REASSIGN and clock.watermark is not None:
             rows = self._reassigned(rows, clock.watermark, taken)
         return taken.merge(self._inner.on_rows(rows, clock, store))
+
+    def on_folded(self, partial: pa.Table, rows: int, clock: Clock, store: Store) -> Output:
+        if not isinstance(self._inner, FoldingKernel):
+            raise EngineError("rows were folded for a kernel that needs them one by one")
+        return self._inner.on_folded(partial, rows, clock, store)
 
     def on_time(self, clock: Clock, store: Store) -> Output:
         if self._memory is not None:

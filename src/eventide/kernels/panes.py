@@ -9,6 +9,7 @@ from eventide.kernels.closing import ClosingPanes
 from eventide.kernels.contract import Kernel
 from eventide.kernels.eager import EagerPanes
 from eventide.kernels.emission import FINAL, ON_WINDOW_CLOSE
+from eventide.kernels.prefold import Prefold
 from eventide.kernels.specs import WindowSpec
 from eventide.kernels.windows import CumulativePaces, Paces
 
@@ -45,6 +46,10 @@ class PanedSpec(WindowSpec):
     def layout(self) -> str:
         kernel = "closing/1" if self._only_at_close else "eager/1"
         return f"{kernel};size={self.size};slide={self.slide};offset={self.offset}"
+
+    def prefold(self) -> Prefold | None:
+        """How rows may be folded before the kernel gets them; None if it needs them one by one."""
+        return Prefold(self, self.paces) if self._only_at_close and self.aggregation(()).is_simple else None
 
     def build(self) -> Kernel:
         return ClosingPanes(self, self.paces) if self._only_at_close else EagerPanes(self, self.paces)

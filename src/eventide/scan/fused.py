@@ -19,6 +19,7 @@ from eventide.eventtime.resolution import DECLARED, FROM_METADATA, IS_FUTURE, IS
 from eventide.eventtime.span import EARLIEST_US, LATEST_US
 from eventide.kernels.columns import column
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
+from eventide.kernels.prefold import Line
 from eventide.scan.expressions import Expression, evaluate
 from eventide.scan.lines import JsonLines, Piece, iso_times
 from eventide.scan.packing import HOW, PACKED, Packing, as_batch
@@ -90,8 +91,8 @@ class FusedScan:
     identity: Expression | None = None
     numbered: bool = False  # whether the kernel must know in which order rows came
 
-    def read(self, ranges: Iterable[FileRange], at: int, task: int) -> Iterator[pa.RecordBatch]:
-        """`at` is the batch's own time, which Spark logs, in microseconds."""
+    def read(self, ranges: Iterable[FileRange], at: int, task: int, line: Line | None = None) -> Iterator[pa.RecordBatch]:
+        """`at` is the batch's own time, which Spark logs, in microseconds. With a `line` rows may be folded."""
         held: list[pa.Table] = []
         count = 0
         for file in ranges:
@@ -105,10 +106,10 @@ class FusedScan:
                 held.append(rows)
                 count += rows.num_rows
                 if count >= _MOST_ROWS:
-                    yield self._packed(held, task)
+                    yield self._packed(held, task, line)
                     held, count = [], 0
         if count:
-            yield self._packed(held, task)
+            yield self._packed(held, task, line)
 
     def _arrivals(self, rows: pa.Table, received: int, at: int, first: int) -> pa.Table:
         """The rows that pass, with the columns that the operator gets."""
@@ -122,8 +123,8 @@ class FusedScan:
         arrivals = pa.table(columns)
         return arrivals if self.condition is None else arrivals.filter(evaluate(self.condition, rows))
 
-    def _packed(self, held: list[pa.Table], task: int) -> pa.RecordBatch:
-        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task), SCANNED)
+    def _packed(self, held: list[pa.Table], task: int, line: Line | None) -> pa.RecordBatch:
+        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, line), SCANNED)
 
 
 def _left_to_spark(piece: Piece, received: int, first: int) -> pa.RecordBatch:

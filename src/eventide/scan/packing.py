@@ -20,6 +20,7 @@ from eventide.eventtime.span import SHIFT_US
 from eventide.kernels.columns import column, normalised
 from eventide.kernels.contract import DETAIL, PROBLEM, TS
 from eventide.kernels.hashing import hash_rows
+from eventide.kernels.prefold import Line, Prefold
 
 HOW = "__how"  # how the event time was found, or what is wrong: a number of `eventtime.resolution`
 
@@ -32,6 +33,7 @@ PACKED = pa.schema(
         ("top", pa.int64()),  # the latest event time
         ("control", pa.string()),  # the kind of a control entry, which has no blob
         ("at", pa.int64()),  # the time of a control entry that concerns the whole stream
+        ("folded", pa.int64()),  # the blob is a partial; how many rows were folded, told once per task
         ("facts", pa.string()),  # JSON: events to count, once per task
         ("blob", pa.binary()),
     ]
@@ -90,21 +92,38 @@ class Packing:
     meeting: Meeting
     lag: int
     mark: str | None = None
+    prefold: Prefold | None = None
 
-    def pack(self, rows: pa.Table, task: int) -> list[dict[str, Any]]:
-        """`task` numbers the task, for rows that may go anywhere."""
+    def pack(self, rows: pa.Table, task: int, line: Line | None = None) -> list[dict[str, Any]]:
+        """`task` numbers the task, for rows that may go anywhere. With a `line` rows may be folded."""
         how = column(rows, HOW)
         times = self._times(rows, how)
         rows, facts = _judged(rows, how)
         if self.mark is not None:
             rows = rows.drop_columns([self.mark])
-        packed = [{**times, "shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self.split(rows, task)]
+        packed: list[dict[str, Any]] = []
+        if self.prefold is not None and line is not None and PROBLEM not in rows.column_names and rows.num_rows:
+            packed, rows = self._folded(self.prefold, rows, line, task)
+        packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(rows, task)]
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
-        return packed
+        return [{**times, **row} for row in packed]
 
-    def split(self, rows: pa.Table, task: int) -> Iterator[tuple[int, pa.Table]]:
+    def _folded(self, prefold: Prefold, rows: pa.Table, line: Line, task: int) -> tuple[list[dict[str, Any]], pa.Table]:
+        """Partials by shard, and the rows that travel whole."""
+        found = prefold.fold(rows, line)
+        if found is None:
+            return [], rows
+        partial, rest = found
+        parts = self._split(partial, task)
+        packed: list[dict[str, Any]] = [{"shard": self.numbers[shard], "folded": 0, "blob": to_blob(part)} for shard, part in parts]
+        packed[0]["folded"] = rows.num_rows - rest.num_rows
+        return packed, rest
+
+    def _split(self, rows: pa.Table, task: int) -> Iterator[tuple[int, pa.Table]]:
         """The rows by shard, in their order."""
+        if rows.num_rows == 0:
+            return
         shards = self.meeting.shards_of(rows, len(self.numbers), task)
         if isinstance(shards, int):
             yield shards, rows

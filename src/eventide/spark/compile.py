@@ -14,10 +14,12 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from eventide.errors import SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
-from eventide.kernels.contract import DEDUP, OP, SEQ, WINDOW_END, WINDOW_START, KernelSpec
+from eventide.kernels.contract import DEDUP, OP, SEQ, WINDOW_END, WINDOW_START
+from eventide.kernels.intake import IntakeSpec
 from eventide.plan.logical import EmitMode, Filter, Tumble
 from eventide.plan.meeting import Meet, meeting
-from eventide.plan.physical import EventTimeWatermark, Fusion, Physical
+from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
+from eventide.scan.fused import FusedScan
 from eventide.scan.lines import JsonLines
 from eventide.scan.packing import HOW, PACKED, Meeting, Packing
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
@@ -26,7 +28,7 @@ from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, RANK, SIDE, TAG, TAGGED_
 from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, ShardProcessor
 from eventide.spark.resolve import CARRIED, MARK, PASSED, override, resolve_scan
 from eventide.spark.sharding import shard_numbers
-from eventide.spark.sources.common import SourceContext, user_schema, with_hidden
+from eventide.spark.sources.common import Scans, SourceContext, user_schema, with_hidden
 from eventide.spark.sources.embedded import controls, inbox_frame
 from eventide.spark.sources.files import check_folder, has_partition_folders
 from eventide.spark.sources.registry import source_frame
@@ -41,7 +43,7 @@ class Compiled:
     """A stream that is ready to start. `frame` has TAG, the output columns, SIDE and ACCOUNT."""
 
     frame: DataFrame
-    spec: KernelSpec
+    spec: IntakeSpec
     outputs: pa.Schema
     originals: pa.Schema
     ordered: bool
@@ -70,22 +72,23 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing."""
     inbox = inbox_frame(context)
     numbers = tuple(shard_numbers(shards))
-    scans = [_scan(context, physical, number, numbers) for number in range(len(physical.branches))]
-    frames = [_branch(context, physical, number, inbox, scan) for number, scan in enumerate(scans)]
-    frames = _align(frames, [c.name for c in physical.stream.query.columns])
-    users = frames[0].columns[: -len(CARRIED)]
-    schema = StructType([frames[0].schema[name] for name in users])
+    fusions = [_fusion(context, branch) for branch in physical.branches]
+    names = [column.name for column in physical.stream.query.columns]
+    rows = [_rows(context, branch, fusion, inbox) for branch, fusion in zip(physical.branches, fusions, strict=True)]
+    frames = _align([_branch(physical, number, frame) for number, frame in enumerate(rows)], names)
+    schema = StructType([frames[0].schema[name] for name in names])
     analyzed = analyze(context.spark, physical, schema)
-    misfits = [number for number, scan in enumerate(scans) if scan is not None and not _fits(scan, analyzed)]
+    misfits = [number for number, fusion in enumerate(fusions) if fusion is not None and not _fits(fusion, analyzed)]
     if misfits:
         return compile_stream(unfused(physical, misfits), context, shards)
     spec = kernel_spec(physical, analyzed)
-    packed = [
-        scan.frame.select(*PACKED.names)
-        if scan is not None and not scan.leaves_lines
-        else _packed(physical, number, frame, users, analyzed, numbers)
-        for number, (frame, scan) in enumerate(zip(frames, scans, strict=True))
-    ]
+    packed = []
+    for number, (frame, fusion) in enumerate(zip(frames, fusions, strict=True)):
+        packing = _packing(physical, number, numbers, spec)
+        if fusion is None or context.scans is None:
+            packed.append(_to_pack(physical, number, frame, names, analyzed).drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA))
+        else:
+            packed.append(_fused(context, context.scans, physical, number, frames, names, analyzed, fused_scan(physical, number, packing)))
     if inbox is not None:
         told = [controls(inbox, branch.source, number, numbers) for number, branch in enumerate(physical.branches)]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
@@ -99,7 +102,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
     unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
     wide = tagged.mapInArrow(unpacker, _wide_schema(analyzed.main))
     outputs, originals = to_arrow_schema(analyzed.outputs), to_arrow_schema(schema)
-    return Compiled(_finish(physical, wide), spec, outputs, originals, physical.ordered, tuple(scan is not None for scan in scans))
+    return Compiled(_finish(physical, wide), spec, outputs, originals, physical.ordered, tuple(fusion is not None for fusion in fusions))
 
 
 def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
@@ -108,45 +111,57 @@ def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
     return replace(physical, branches=tuple(branches))
 
 
-@dataclass(frozen=True)
-class _Scan:
-    """A branch that is fused, as a streaming DataFrame of packed rows and lines that are left to Spark."""
-
-    frame: DataFrame
-    fusion: Fusion
-    leaves_lines: bool
-
-
-def _scan(context: SourceContext, physical: Physical, number: int, numbers: tuple[int, ...]) -> _Scan | None:
-    branch = physical.branches[number]
+def _fusion(context: SourceContext, branch: Branch) -> Fusion | None:
+    """How the branch's files are read by tasks; None if Spark reads them."""
     if branch.fusion is None or context.scans is None or has_partition_folders(branch.source.options["path"]):
         return None
-    check_folder(branch.source.name, branch.source.options["path"])
-    scan = fused_scan(physical, branch, branch.fusion, _packing(physical, number, numbers))
-    settings = settings_of(context.spark, branch.source, scan, context.scans / str(number))
-    return _Scan(scanned(context.spark, settings), branch.fusion, isinstance(scan.reader, JsonLines))
+    return branch.fusion
 
 
-def _fits(scan: _Scan, analyzed: Analyzed) -> bool:
+def _fits(fusion: Fusion, analyzed: Analyzed) -> bool:
     """Whether the scan's columns have the types that Spark gives them."""
-    return all(analyzed.packed[name].dataType.simpleString() == expression.type for name, expression in scan.fusion.packed)
+    return all(analyzed.packed[name].dataType.simpleString() == expression.type for name, expression in fusion.packed)
 
 
-def _branch(context: SourceContext, physical: Physical, number: int, inbox: DataFrame | None, scan: _Scan | None) -> DataFrame:
-    branch = physical.branches[number]
+def _rows(context: SourceContext, branch: Branch, fusion: Fusion | None, inbox: DataFrame | None) -> DataFrame:
+    """The source's rows; of a fused one, whose rows come from the scan, an empty frame with the right types."""
+    if fusion is None:
+        return source_frame(context, branch.source, inbox)
+    check_folder(branch.source.name, branch.source.options["path"])
     schema = user_schema(branch.source)
-    if scan is None:
-        rows = source_frame(context, branch.source, inbox)
-    elif scan.leaves_lines:
-        rows = decoded(scan.frame, branch.source, scan.fusion.columns)
-    else:
-        rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))  # for its types alone
+    return with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
+
+
+def _fused(
+    context: SourceContext,
+    scans: Scans,
+    physical: Physical,
+    number: int,
+    frames: list[DataFrame],
+    names: list[str],
+    analyzed: Analyzed,
+    scan: FusedScan,
+) -> DataFrame:
+    """What the scan has packed, and behind it the lines that it left to Spark."""
+    source = physical.branches[number].source
+    frame = scanned(context.spark, settings_of(context.spark, source, scan, scans.folder / str(number), scans.line))
+    if not isinstance(scan.reader, JsonLines):
+        return frame.select(*PACKED.names)
+    lines = _branch(physical, number, decoded(frame, source, scan.reader.columns))
+    aligned = _align([lines if n == number else other for n, other in enumerate(frames)], names)[number]
+    rows = _to_pack(physical, number, aligned, names, analyzed)
+    return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
+
+
+def _branch(physical: Physical, number: int, rows: DataFrame) -> DataFrame:
+    """Event time, filters and projections; rows that a fused scan has packed pass."""
+    branch = physical.branches[number]
     event_time, alone = isinstance(branch.watermark, EventTimeWatermark), len(physical.branches) == 1
-    frame = resolve_scan(rows, branch.source, schema, event_time, alone)
+    frame = resolve_scan(rows, branch.source, user_schema(branch.source), event_time, alone)
     for step in branch.steps:
         if isinstance(step, Filter):
             keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
-            frame = frame.where(keeps if scan is None else keeps | F.col(PASSED).isNotNull())
+            frame = frame.where(keeps | F.col(PASSED).isNotNull() if PASSED in rows.columns else keeps)
         else:
             frame = frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
     return frame
@@ -163,10 +178,11 @@ def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:
     return [frame.select(*cast, *CARRIED) for frame, cast in zip(renamed, casts, strict=True)]
 
 
-def _packed(physical: Physical, number: int, frame: DataFrame, users: list[str], analyzed: Analyzed, numbers: tuple[int, ...]) -> DataFrame:
+def _to_pack(physical: Physical, number: int, frame: DataFrame, names: list[str], analyzed: Analyzed) -> DataFrame:
+    """The columns that travel to the operator, and those of CARRIED that it needs."""
     branch = physical.branches[number]
     if physical.time is not None:
-        frame = override(frame, users, physical.time, branch.source.max_future_skew)
+        frame = override(frame, names, physical.time, branch.source.max_future_skew)
     rows = frame.select(*CARRIED, *[F.expr(named.sql).alias(named.name) for named in physical.packed])
     if not analyzed.needs_arrival:
         rows = rows.drop(SEQ)
@@ -174,17 +190,14 @@ def _packed(physical: Physical, number: int, frame: DataFrame, users: list[str],
         rows = rows.drop(DEDUP)
     if not isinstance(branch.watermark, EventTimeWatermark) or branch.watermark.carried is None:
         rows = rows.drop(MARK)
-    packing = _packing(physical, number, numbers)
-    if PASSED in dict(frame.dtypes) and dict(frame.dtypes)[PASSED] != "void":
-        return rows.mapInArrow(PassingPacker(packing, PASSED), PACKED_SCHEMA)
-    return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
+    return rows
 
 
-def _packing(physical: Physical, number: int, numbers: tuple[int, ...]) -> Packing:
+def _packing(physical: Physical, number: int, numbers: tuple[int, ...], spec: IntakeSpec) -> Packing:
     watermark = physical.branches[number].watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
     lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
-    return Packing(number, numbers, _meeting(physical), lag, MARK if is_carried else None)
+    return Packing(number, numbers, _meeting(physical), lag, MARK if is_carried else None, spec.prefold())
 
 
 def _meeting(physical: Physical) -> Meeting:

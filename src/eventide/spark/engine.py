@@ -28,9 +28,10 @@ from eventide.spark.side import SideOutput
 from eventide.spark.sinks.channel import Channel
 from eventide.spark.sinks.foreach import ForeachSink, Function
 from eventide.spark.sinks.registry import open_sink
-from eventide.spark.sources.common import SourceContext
+from eventide.spark.sources.common import Scans, SourceContext
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
+from eventide.storage.late_line import LateLine
 from eventide.storage.layout import Layout
 from eventide.storage.outbox import Outbox
 from eventide.storage.payloads import JSON_FIELDS, original_rows
@@ -70,7 +71,8 @@ class Engine:
         heartbeat = Heartbeat(_pulses(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
-        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side)
+        line = LateLine(self._layout.late_line(stream.name)) if any(compiled.fused) else None
+        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side, line=line)
         spools = {name: Spool(self._layout.source(name)) for name in names}
         running = RunningStream(stream.name, self._layout.stream(stream.name), compiled, router, inbox, spools, heartbeat)
         self._streams[stream.name] = running
@@ -186,7 +188,8 @@ class Engine:
         name = physical.stream.name
         session = sessions.streaming_session(self.spark, shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
-        context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", self._layout.scans(name))
+        scans = Scans(self._layout.scans(name), self._layout.late_line(name))
+        context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", scans)
         return compile_stream(physical, context, shards)
 
     def _settings(self, stream: logical.Stream, physical: Physical) -> tuple[dict[str, Any], Compiled]:

@@ -13,7 +13,6 @@ from pyspark.sql.types import StringType
 
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import OF_NUMBERS, AggregateSpec, UserAggregate, aggregates
-from eventide.kernels.contract import KernelSpec
 from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.panes import CumulateSpec, PanedSpec
@@ -26,7 +25,7 @@ from eventide.spark.analysis import Analyzed, parsed_type
 from eventide.spark.types import to_arrow
 
 
-def kernel_spec(physical: Physical, analyzed: Analyzed) -> KernelSpec:
+def kernel_spec(physical: Physical, analyzed: Analyzed) -> IntakeSpec:
     window = physical.window
     inner: PanedSpec | SessionSpec | SlideSpec | ForwardSpec
     match window:

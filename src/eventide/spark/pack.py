@@ -15,7 +15,9 @@ from eventide.kernels.contract import SEQ
 from eventide.scan.packing import PACKED, Packing, as_batch, from_blob
 
 # scan.packing.PACKED, as Spark says it
-PACKED_SCHEMA = "shard int, max_ts timestamp, branch int, claim long, top long, control string, at long, facts string, blob binary"
+PACKED_SCHEMA = (
+    "shard int, max_ts timestamp, branch int, claim long, top long, control string, at long, folded long, facts string, blob binary"
+)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from eventide.kernels.contract import SIDE_SCHEMA, Clock, KernelSpec, Output
+from eventide.kernels.contract import SIDE_SCHEMA, Clock, FoldingKernel, KernelSpec, Output
 from eventide.scan.packing import from_blob, to_blob
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.store import SparkStore
@@ -38,13 +38,15 @@ SIDE_OUTPUT_SCHEMA = pa.schema(
 
 @dataclass
 class Marks:
-    """What a batch says of each source's time: the watermark that it may claim, and the latest event time seen."""
+    """What a batch says of each source's time: the watermark that it may claim, the latest event time seen, and flushed."""
 
     claims: dict[int, int] = field(default_factory=dict)
     tops: dict[int, int] = field(default_factory=dict)
+    flushes: dict[int, int] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
-        for marks, value in ((self.claims, row.claim), (self.tops, row.top)):
+        flushed = row.at if row.control == "flush" else None
+        for marks, value in ((self.claims, row.claim), (self.tops, row.top), (self.flushes, flushed)):
             if value is not None:
                 marks[row.branch] = max(value, marks.get(row.branch, value))
 
@@ -62,24 +64,30 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         clock = _clock(timerValues)
-        tables, controls, marks, facts = [], dict[str, list[Any]](), Marks(), Counter[str]()
+        tables, partials, controls, marks, facts = [], [], dict[str, list[Any]](), Marks(), Counter[str]()
+        folded = 0
         for row in rows:
             marks.add(row)
             if row.facts is not None:
                 facts.update(json.loads(row.facts))
-            if row.blob is not None:
+            if row.folded is not None:
+                partials.append(from_blob(row.blob))
+                folded += row.folded
+            elif row.blob is not None:
                 tables.append(from_blob(row.blob))
             elif row.control in STREAM_KINDS:
                 controls.setdefault(row.control, []).append(row.at)
-        if not tables and not controls:
+        if not tables and not partials and not controls:
             yield self._account(key, clock, 0, Output(), marks)
             return
         self._store.begin()
-        output, received = Output(), 0
+        output, received = Output(), folded
+        if partials and isinstance(self._kernel, FoldingKernel):
+            output = self._kernel.on_folded(pa.concat_tables(partials), folded, clock, self._store)
         if tables:
             table = pa.concat_tables(tables, promote_options="default")  # only some tell of problems
-            received = table.num_rows
-            output = self._kernel.on_rows(table, clock, self._store)
+            received += table.num_rows
+            output = output.merge(self._kernel.on_rows(table, clock, self._store))
         if "wake" in controls:
             output = output.merge(self._kernel.on_time(clock, self._store))
         if "tick" in controls:
@@ -122,6 +130,7 @@ class ShardProcessor(StatefulProcessor):
             "watermark": clock.watermark,
             "watermarks": marks.claims,
             "tops": marks.tops,
+            "flushes": marks.flushes,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 

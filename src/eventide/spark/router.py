@@ -18,6 +18,7 @@ from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.spark.pack import ACCOUNT, RANK, SIDE, TAG
 from eventide.spark.side import SideOutput
 from eventide.spark.sinks.contract import Sink
+from eventide.storage.late_line import LateLine
 from eventide.storage.payloads import PAYLOAD_SCHEMA, original_rows, to_payloads
 from eventide.storage.results import Account, Results, add_counts
 
@@ -42,6 +43,7 @@ class Router:
     sinks: list[Sink] = field(default_factory=list)
     late_sinks: list[Sink] = field(default_factory=list)
     side: SideOutput = field(default_factory=lambda: SideOutput({}))
+    line: LateLine | None = None
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
     failure: BaseException | None = None
     _warned: bool = False
@@ -73,6 +75,8 @@ class Router:
             for sink in self.late_sinks:
                 sink.write(batch, late)
         self.side.send_back(batch, side)
+        if self.line is not None:
+            self.line.draw(account)
         self.results.write(main, self.side.keep(side), account)
         self.side.stored(batch)
 
@@ -105,7 +109,7 @@ class Router:
             if one["gauges"] is not None:
                 by_shard[one["shard"]] = one["gauges"]
             watermark = one["watermark"]
-            for mark, figures in (("watermark", one["watermarks"]), ("max_timestamp_seen", one["tops"])):
+            for mark, figures in (("watermark", one["watermarks"]), ("max_timestamp_seen", one["tops"]), ("flushed", one["flushes"])):
                 for branch, value in figures.items():
                     kept = sources.setdefault(self.sources[int(branch)], {})
                     kept[mark] = max(value, kept.get(mark, value))

@@ -50,6 +50,8 @@ class RunningStream:
         self.router.failure = None
         if self._has_run:
             self.inbox.publish(self._reminders())
+        if self.router.line is not None:
+            self.router.line.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
         try:
             self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()

@@ -48,6 +48,11 @@ class Aggregation:
         ]
         self.schema = pa.schema([*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *marks])
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether every aggregate is a plain reduction, which no order of rows can change."""
+        return not self._segments
+
     def fold(self, rows: pa.Table, lead: Sequence[pa.Array]) -> pa.Table:
         """The partial of these rows; `lead` are the leading columns, row by row."""
         inputs = [self._inputs(rows, n) for n in range(len(self._aggregates))]

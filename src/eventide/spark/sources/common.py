@@ -20,6 +20,14 @@ HIDDEN = (SEQ, RECEIVED, CORRUPT)
 
 
 @dataclass(frozen=True)
+class Scans:
+    """What fused scans need: where they keep which files they have found, and the stream's late line."""
+
+    folder: Path
+    line: Path
+
+
+@dataclass(frozen=True)
 class SourceContext:
     """Where a stream's inbox and its sources' spools lie; `frames` are a user's own DataFrames by the source's name.
 
@@ -29,7 +37,7 @@ class SourceContext:
     spark: SparkSession
     inbox: Path | None
     spools: Path
-    scans: Path | None = None  # where fused scans keep which files they have found; None: nothing is fused
+    scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
 
     def spool(self, source: str) -> Path:

@@ -77,6 +77,7 @@ def controls(inbox: DataFrame, source: Source, branch: int, numbers: tuple[int, 
         F.lit(None).cast("bigint").alias("top"),
         F.col("kind").alias("control"),
         F.when(~is_watermark, F.col("at")).alias("at"),
+        F.lit(None).cast("bigint").alias("folded"),
         F.lit(None).cast("string").alias("facts"),
         F.lit(None).cast("binary").alias("blob"),
     )

@@ -25,8 +25,9 @@ from eventide.admission.files import FileAdmission
 from eventide.admission.pacing import AdaptiveBatcher, Pacing
 from eventide.errors import EngineError, SourceError
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
+from eventide.kernels.prefold import Line
 from eventide.plan.logical import Source
-from eventide.plan.physical import Branch, Fusion, Physical
+from eventide.plan.physical import Physical
 from eventide.scan.fused import FusedScan, Resolution
 from eventide.scan.lines import JsonLines
 from eventide.scan.packing import Packing
@@ -37,6 +38,7 @@ from eventide.spark.resolve import PASSED
 from eventide.spark.session import default_shards
 from eventide.spark.sources.common import CORRUPT, hidden, user_schema
 from eventide.storage.discoveries import DiscoveryLog
+from eventide.storage.late_line import LateLine
 from eventide.storage.listing import Listing, local_path
 
 _SCHEMA = f"{PACKED_SCHEMA}, row string, received long, seq long"
@@ -50,6 +52,7 @@ class ScanSettings:
     scan: FusedScan
     path: str
     state_folder: Path
+    line: Path  # see storage.late_line
     tasks: int
     max_files: int | None = None
     target_latency: float | None = None  # seconds
@@ -67,8 +70,10 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     return spark.readStream.format(FusedFiles.name()).option("settings", text).load()
 
 
-def fused_scan(physical: Physical, branch: Branch, fusion: Fusion, packing: Packing) -> FusedScan:
-    source = branch.source
+def fused_scan(physical: Physical, number: int, packing: Packing) -> FusedScan:
+    source, fusion = physical.branches[number].source, physical.branches[number].fusion
+    if fusion is None:
+        raise EngineError(f"source {source.name} is not fused")
     parser = None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
     if isinstance(parser, CustomParser):
         raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
@@ -82,9 +87,9 @@ def fused_scan(physical: Physical, branch: Branch, fusion: Fusion, packing: Pack
     return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered)
 
 
-def settings_of(spark: SparkSession, source: Source, scan: FusedScan, state_folder: Path) -> ScanSettings:
-    most = source.options.get("max_files_per_batch")
-    return ScanSettings(scan, local_path(source.options["path"]), state_folder, default_shards(spark), None if most is None else int(most))
+def settings_of(spark: SparkSession, source: Source, scan: FusedScan, state_folder: Path, line: Path) -> ScanSettings:
+    path, most = local_path(source.options["path"]), source.options.get("max_files_per_batch")
+    return ScanSettings(scan, path, state_folder, line, default_shards(spark), None if most is None else int(most))
 
 
 def decoded(frame: DataFrame, source: Source, columns: tuple[tuple[str, str], ...]) -> DataFrame:
@@ -131,6 +136,7 @@ class _Share(InputPartition):
     ranges: list[FileRange]
     at: int
     task: int
+    line: Line
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -170,11 +176,12 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         found = self._admission.files(start[_FILES], end[_FILES])
         files = [FileRange(file.path, start[_FILES] + n, file.modified, 0, file.length) for n, file in enumerate(found)]
-        return [_Share(ranges, end[_AT], task) for task, ranges in enumerate(dealt_out(files, self._settings.tasks))]
+        line = Line(**LateLine(self._settings.line).read())
+        return [_Share(ranges, end[_AT], task, line) for task, ranges in enumerate(dealt_out(files, self._settings.tasks))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._settings.scan.read(partition.ranges, partition.at, partition.task)
+            yield from self._settings.scan.read(partition.ranges, partition.at, partition.task, partition.line)
         except FileNotFoundError as error:
             raise SourceError(
                 f"the file {error.filename} has gone since the stream found it",
