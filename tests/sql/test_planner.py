@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 
 from eventide.plan.difference import canonical, difference
 from eventide.plan.logical import Filter, Named, Project
 from eventide.plan.physical import EventTimeWatermark, ProcessTimeWatermark
 from eventide.plan.planner import plan
-from tests.sql.support import allow_everything, stream
+from tests.sql.support import stream
 
 
 def test_equal_columns_travel_once() -> None:
@@ -51,8 +50,7 @@ def test_a_forward_packs_the_columns_of_its_input() -> None:
     assert made.outputs == (Named("y", "k || 'x'"),)
 
 
-def test_processing_time_where_no_event_time_is_declared_or_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_processing_time_where_no_event_time_is_declared_or_wanted() -> None:
     assert plan(stream("SELECT count(*) FROM n GROUP BY tumblingwindow('ss', 1)")).branches[0].watermark == ProcessTimeWatermark()
     off = "CREATE STREAM o WITH ('eventtime.enabled' = 'false') AS SELECT count(*) FROM s GROUP BY TUMBLE(ts, '1s')"
     assert plan(stream(off)).branches[0].watermark == ProcessTimeWatermark()
@@ -63,3 +61,11 @@ def test_a_difference_names_what_changed_and_nothing_else() -> None:
     new = canonical(stream("SELECT k, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, '2s')"))
     assert difference(old, new) == "  - window: tumble size 1s\n  + window: tumble size 2s"
     assert difference(old, old) == "  no difference"
+
+
+def test_a_target_latency_may_change_but_not_come_or_go() -> None:
+    def text(options: str) -> str:
+        source = f"CREATE SOURCE f (k STRING) WITH ('connector' = 'files', 'path' = 'in'{options})"
+        return canonical(stream("SELECT k FROM f", sources=source))
+
+    assert text(", 'target_latency' = '1s'") == text(", 'target_latency' = '5s'") != text("") == text(", 'max_files_per_batch' = '1'")

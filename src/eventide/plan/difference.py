@@ -138,6 +138,8 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
 def _source(source: Source) -> Iterator[str]:
     yield f"connector {source.connector}"
     yield from (f"{name} {source.options[name]}" for name in _IDENTITY_OPTIONS if name in source.options)
+    if "target_latency" in source.options:  # its value may change, but the log of what was read is another one
+        yield "batches sized by a target latency"
     yield from (f"column {column.name} {column.type}" for column in source.columns)
     for time in source.messages or ((source.event_time,) if source.event_time is not None else ()):
         yield f"event time {time.column} type {time.type}"

@@ -16,11 +16,15 @@ from eventide.sql.tokens import error_at, word
 
 @dataclass(frozen=True)
 class Option:
-    """`kind`: text, duration, count (a whole number above 0), flag, rate (10000/s), or choice (one of `choices`)."""
+    """`kind`: text, duration, span (a duration above zero), count (a whole number above 0), flag, rate (10000/s), or choice.
+
+    A choice is one of `choices`. `instead_of` is another way to say the same thing, which excludes it.
+    """
 
     kind: str = "text"
     choices: tuple[str, ...] = ()
     only_format: str | None = None
+    instead_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ SOURCE_CONNECTORS: Mapping[str, Connector] = {
             "sep": Option(only_format="csv"),
             "timestamp_format": Option(only_format="csv"),
             "max_files_per_batch": Option("count"),
+            "target_latency": Option("span", instead_of="max_files_per_batch"),
         },
         required=("path",),
     ),
@@ -170,6 +175,7 @@ def check_connector(options: Options, common: Mapping[str, Option], connectors: 
             raise error_at(
                 options.sql, at, f"the connector '{name}' needs the option '{required}'", f"add '{required}' = '...' to WITH (...)"
             )
+    _check_exclusive(checked, connector)
     format = checked.text("format") or "json"
     for key in checked.given:
         only = connector.options[key].only_format if key in connector.options else None
@@ -181,6 +187,18 @@ def check_connector(options: Options, common: Mapping[str, Option], connectors: 
                 f"set 'format' = '{only}', or leave it out",
             )
     return name, checked
+
+
+def _check_exclusive(options: Options, connector: Connector) -> None:
+    for key, option in connector.options.items():
+        other = option.instead_of
+        if key in options.given and other in options.given:
+            raise error_at(
+                options.sql,
+                options.given[key].key_token,
+                f"the option '{key}' and the option '{other}' both say how large batches are",
+                "keep one of them",
+            )
 
 
 def own_options(options: Options, connector: Connector) -> dict[str, str]:
@@ -211,11 +229,13 @@ def _value(cursor: Cursor) -> tuple[str, Token]:
 
 def _canonical(options: Options, name: str, option: Option) -> str:
     value = options.given[name].value
-    if option.kind in ("duration", "rate"):
+    if option.kind in ("duration", "span", "rate"):
         try:
-            (parse_duration if option.kind == "duration" else parse_rate)(value)
+            parsed = parse_rate(value) if option.kind == "rate" else parse_duration(value)
         except OptionError as error:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
+        if option.kind == "span" and parsed == 0:
+            raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
     elif option.kind == "count":
         if not value.strip().isdecimal() or int(value) < 1:
             raise options.error(name, f"option '{name}' is a whole number above 0, not '{value}'", f"write '{name}' = '100'")
