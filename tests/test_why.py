@@ -7,12 +7,10 @@ window       [─────────────)                          
 
 from __future__ import annotations
 
-import pytest
-
 from eventide.plan.logical import Stream
 from eventide.storage.results import Account
 from eventide.why import why
-from tests.sql.support import allow_everything, stream
+from tests.sql.support import stream
 
 NOON = 1_738_324_800_000_000  # 2025-01-31 12:00:00
 SECOND = 1_000_000
@@ -147,8 +145,7 @@ def test_processing_time_goes_by_the_clock() -> None:
     assert "it is due" in told(sql, kept, now=61)[2]
 
 
-def test_other_windows_and_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_other_windows_and_orders() -> None:
     session = "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, SESSION(ts, '30 s')"
     slide = "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, slidingwindow('ss', 10, 5)"
     gauges = {"open_windows#0": 1, "next_close#0": at(45)}
@@ -166,8 +163,7 @@ def test_other_windows_and_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "look back only" in told(slide.replace(", 5)", ")"), account())[0]
 
 
-def test_what_else_may_be_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_what_else_may_be_the_reason() -> None:
     base = "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, TUMBLE(ts, '10 s')"
     kept = account({"clicks": {"watermark": 3}}, {"open_windows#0": 1, "next_close#0": at(70)})
     assert "HAVING keeps groups back that do not meet it." in told(f"{base} HAVING n > 3", kept, watermark=3)

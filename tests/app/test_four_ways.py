@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from eventide.app.reader import load_app
 from eventide.fluent import tumble
 from eventide.plan.difference import canonical
@@ -13,7 +11,7 @@ from eventide.plan.logical import Filter, Project, Relation, Scan, Source, Strea
 from eventide.plan.planner import plan
 from eventide.plan.validate import sources_of
 from tests.fluent.support import unbound
-from tests.sql.support import allow_everything, stream
+from tests.sql.support import stream
 
 COLUMNS = "id STRING, k STRING, v BIGINT, ts BIGINT"
 QUERY = "SELECT window_start, window_end, k, sum(v) AS total FROM clicks GROUP BY k, TUMBLE(ts, INTERVAL '10' SECOND)"
@@ -61,8 +59,7 @@ def embedded(made: Stream) -> Stream:
     return replace(made, query=replace(made.query, input=over(made.query.input)))
 
 
-def test_clauses_options_toml_and_steps_are_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_clauses_options_toml_and_steps_are_one_plan() -> None:
     streams = [from_sql(CLAUSES), from_sql(OPTIONS), load_app(TOML).catalog.streams["o"], embedded(from_steps())]
     assert len({canonical(made) for made in streams}) == 1
     assert len({plan(made).plan_id for made in streams}) == 1

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from eventide.plan.logical import Stream
+from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
-from eventide.testing.reference_database import UncheckedCatalog
 
 HALF = 500  # microseconds: the step of event times, so that watermarks have something to round
 AGGREGATES = ("count(*)", "count(v)", "sum(v)", "min(v)", "max(v)", "avg(v)", "count(DISTINCT v)", "sum(v * 2 + 1)", "max(upper(k))")
@@ -39,7 +39,7 @@ class Plan:
 
     @property
     def stream(self) -> Stream:
-        catalog = UncheckedCatalog()
+        catalog = Catalog()
         for statement in parse_statements(self.sql):
             catalog.apply(statement)
         return catalog.stream("o")

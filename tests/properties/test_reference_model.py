@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 from eventide.testing import ReferenceDatabase, ReferenceModel, UnsupportedExpressionError
-from eventide.testing.reference_database import UncheckedCatalog
 
 SECOND = 1_000_000
 SOURCE = "CREATE SOURCE {name} (k STRING, v BIGINT, ts {type}, EVENT TIME ts TYPE {kind}{more})"
@@ -21,7 +21,7 @@ def source(name: str = "s", type: str = "BIGINT", kind: str = "unixtimestamp_s",
 
 
 def model(query: str, *sources: str, options: str = "") -> ReferenceModel:
-    catalog = UncheckedCatalog()
+    catalog = Catalog()
     for statement in parse_statements(";".join([*(sources or (source(),)), f"CREATE STREAM o{options} AS {query}"])):
         catalog.apply(statement)
     return ReferenceModel(catalog.stream("o"))

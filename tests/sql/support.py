@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from eventide.plan import validate
 from eventide.plan.difference import canonical
-from eventide.plan.logical import Cumulate, EmitMode, Hop, LatePolicy, Session, Slide, Stream, Tumble
+from eventide.plan.logical import Stream
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 
@@ -43,12 +40,3 @@ def meaning(of: Stream) -> list[str]:
     """The canonical text without the columns of the input and of the sources, which the shared sources repeat."""
     lines = [line for line in canonical(of).splitlines() if not line.startswith("input column")]
     return [line for line in lines if line.strip().split()[0] not in ("connector", "column", "event") or line.startswith("event time:")]
-
-
-def allow_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every plan pass that can be lowered, whatever kernels there are."""
-    monkeypatch.setattr(validate, "RUNNABLE_WINDOWS", (Tumble, Hop, Cumulate, Session, Slide))
-    monkeypatch.setattr(validate, "RUNNABLE_EMITS", frozenset(EmitMode))
-    monkeypatch.setattr(validate, "RUNNABLE_POLICIES", frozenset(LatePolicy))
-    features = {"forward", "ordered", "dedup", "max_groups", "idle_timeout", "processing_time"}
-    monkeypatch.setattr(validate, "RUNNABLE_FEATURES", frozenset(features))

@@ -9,14 +9,13 @@ import yaml
 
 from eventide.errors import SqlError
 from eventide.sql.parser import parse_statements
-from tests.sql.support import HERE, allow_everything, catalog
+from tests.sql.support import HERE, catalog
 
 CASES: list[dict[str, Any]] = yaml.safe_load((HERE / "errors.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_error(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_error(case: dict[str, Any]) -> None:
     made = catalog()
     with pytest.raises(SqlError) as raised:
         for statement in parse_statements(case["sql"]):

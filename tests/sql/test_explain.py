@@ -12,14 +12,13 @@ import pytest
 
 from eventide.plan.explain import explain
 from eventide.plan.planner import plan
-from tests.sql.support import HERE, allow_everything, catalog
+from tests.sql.support import HERE, catalog
 
 FILES = sorted((HERE / "explain").glob("*.sql"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_the_tree_is_the_golden_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_the_tree_is_the_golden_one(file: Path) -> None:
     text = explain(plan(catalog(file.read_text()).streams["o"])) + "\n"
     golden = file.with_suffix(".txt")
     if os.environ.get("EVENTIDE_UPDATE_GOLDEN"):
@@ -27,8 +26,7 @@ def test_the_tree_is_the_golden_one(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert text == golden.read_text()
 
 
-def test_types_that_spark_found_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_types_that_spark_found_are_shown() -> None:
     physical = plan(catalog(FILES[0].read_text()).streams["o"])
     text = explain(physical, analyzed={"twice": "bigint", "__o0": "timestamp"})
     assert "value * 2 AS twice: bigint" in text

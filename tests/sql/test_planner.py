@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from eventide.plan.difference import canonical, difference
 from eventide.plan.logical import Filter, Named, Project
 from eventide.plan.physical import EventTimeWatermark, ProcessTimeWatermark

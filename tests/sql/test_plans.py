@@ -10,20 +10,18 @@ import yaml
 from eventide.plan.difference import canonical
 from eventide.plan.planner import plan
 from eventide.sql.parser import parse_statements
-from tests.sql.support import HERE, SOURCES, allow_everything, catalog, meaning, stream
+from tests.sql.support import HERE, SOURCES, catalog, meaning, stream
 
 CASES: list[dict[str, Any]] = yaml.safe_load((HERE / "plans.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_query_means(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_query_means(case: dict[str, Any]) -> None:
     assert "\n".join(meaning(stream(case["sql"]))) == case["meaning"].rstrip("\n")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_a_catalog_restored_from_its_texts_has_the_same_plans(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_everything(monkeypatch)
+def test_a_catalog_restored_from_its_texts_has_the_same_plans(case: dict[str, Any]) -> None:
     made = catalog(SOURCES)
     create = case["sql"] if case["sql"].startswith("CREATE") else f"CREATE STREAM o AS {case['sql']}"
     for statement in parse_statements(create):

@@ -16,29 +16,13 @@ import pyarrow as pa
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.eventtime.heartbeat import Heartbeat, Pulse
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.plan.logical import Stream
 from eventide.plan.physical import ProcessTimeWatermark
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
-from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
-from eventide.sql.statements import CreateStream
 from eventide.testing.batches import Payload, Step
 from eventide.testing.reference import ReferenceModel
 from eventide.testing.values import micros_of, moment
-
-
-class UncheckedCatalog(Catalog):
-    """Takes every stream that lowers, whether or not the engine has a kernel for it."""
-
-    def lower(self, statement: CreateStream) -> Stream:
-        return lower(statement, self).stream
-
-    def copy(self) -> Catalog:
-        other = UncheckedCatalog()
-        other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
-        other._texts = dict(self._texts)
-        return other
 
 
 @dataclass(frozen=True)
@@ -68,7 +52,7 @@ class Running:
 class _State:
     """What closing and opening again keeps."""
 
-    catalog: UncheckedCatalog = field(default_factory=UncheckedCatalog)
+    catalog: Catalog = field(default_factory=Catalog)
     items: dict[str, list[Item]] = field(default_factory=dict)
     streams: dict[str, Running] = field(default_factory=dict)
 
