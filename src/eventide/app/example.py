@@ -37,6 +37,7 @@ watermark_lag = "2 seconds"              # how late rows may come; the same as e
 #eventtime.column = "ts"
 #eventtime.type = "unixtimestamp_ms"     # or iso8601, spark (a TIMESTAMP), unixtimestamp_s, _us, _ns
 #watermark_lag = "5 seconds"
+#target_latency = "2 seconds"            # how long a batch should last; or max_files_per_batch = 10
 
 [transforms.per_digit]
 sql = """
