@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MOMENTS = ("start", "written", "tick", "sink", "commit", "ticked")
 SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "sink", "ticked": "ticked"}
 LONGEST_SILENCE = 180.0  # seconds without a word from the writer: a hang
-LONGEST_PAUSE = 1.5  # seconds between what the writer says and the death of a worker
+LONGEST_PAUSE = 1.0  # seconds between what the writer says and the death of a worker
 NEVER = float("inf")
 LAST_BREATH = 30.0  # seconds that a killed writer's JVM and workers may go on
 # Code that is compiled quickly rather than well suits a JVM that lives for seconds.
@@ -54,7 +54,7 @@ class Plan:
     @classmethod
     def at(cls, moment: str, chance: random.Random, workers: float) -> Plan:
         delays = {"start": (0.0, 12.0), "tick": (0.0, 6.0), "commit": (0.002, 0.08)}
-        most = 12 if SIGN_OF.get(moment) == "sink" else 1
+        most = 8 if SIGN_OF.get(moment) == "sink" else 1
         return cls(moment, workers, chance.randint(0, most), chance.uniform(*delays.get(moment, (0.0, 0.0))))
 
 
@@ -151,8 +151,11 @@ class Killer:
 
 
 def _listen(writer: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
-    for line in writer.stdout or ():
-        lines.put(line)
+    if writer.stdout is None:
+        raise ValueError("the writer has no standard output")
+    with writer.stdout:
+        for line in writer.stdout:
+            lines.put(line)
     lines.put(None)
 
 
