@@ -1,7 +1,8 @@
 """Every transcript on Spark: whole, with a restart after every write, and one row at a time.
 
 Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background, a
-few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases.
+few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases. A case that is
+played in both of them is not played whole as well: one has its batches, the other runs without a break.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ ALWAYS = ("core",)
 def _chosen() -> Iterator[Any]:
     for path in sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml")):
         for case in yaml.safe_load(path.read_text()):
+            is_chosen = path.stem in ALWAYS
             writes = any("write" in step for step in case.get("steps", ()))
-            for way in WAYS:
-                if way != "whole" and (not writes or (way == "one row" and case.get("batching"))):
-                    continue
-                is_slow = way != "whole" and path.stem not in ALWAYS
-                yield pytest.param(case, way, id=f"{way}: {path.stem}: {case['name']}", marks=[pytest.mark.slow] if is_slow else [])
+            harder = ["restarting"] * writes + ["one row"] * (writes and not case.get("batching"))
+            for way in harder if is_chosen and len(harder) == 2 else ["whole", *harder]:
+                marks = [] if way == "whole" or is_chosen else [pytest.mark.slow]
+                yield pytest.param(case, way, id=f"{way}: {path.stem}: {case['name']}", marks=marks)
 
 
 @pytest.fixture(scope="module")
