@@ -152,5 +152,5 @@ def _as_text(values: pa.Array) -> pa.Array:
 
 
 def _time_text(time: dt.datetime) -> str:
-    text = time.strftime("%Y-%m-%d %H:%M:%S")
+    text = time.replace(tzinfo=None, microsecond=0).isoformat(" ")
     return f"{text}.{time.microsecond:06d}".rstrip("0") if time.microsecond else text

@@ -34,7 +34,7 @@ from eventide.storage.results import Account
 Frames = Mapping[str, DataFrame]  # by the name of the source that each one is
 Sink = Callable[[DataFrame, DataFrame, Account], None]
 
-_FOR_SPEED = ("spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.streaming.stopTimeout")
+_NOT_NEEDED = ("spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.streaming.stopTimeout", "spark.sql.json.enableExactStringParsing")
 _NOTHING = pa.table({})
 _BEAT_SECONDS = 0.25
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -53,7 +53,7 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
 
 def check_session(spark: SparkSession) -> None:
     """Raise an error that names every setting that is missing."""
-    wrong = {key: value for key, value in STREAMING.items() if key not in _FOR_SPEED and spark.conf.get(key, None) != value}
+    wrong = {key: value for key, value in STREAMING.items() if key not in _NOT_NEEDED and spark.conf.get(key, None) != value}
     if wrong:
         lines = "\n".join(f'  spark.conf.set("{key}", "{value}")' for key, value in wrong.items())
         raise EnvironmentError(

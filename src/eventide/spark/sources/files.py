@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pyspark.sql import DataFrame, functions as F
@@ -44,4 +43,4 @@ def check_folder(source: str, path: str) -> None:
 def has_partition_folders(path: str) -> bool:
     """Whether folders named `column=value` lie in it, which Spark's reader makes columns of."""
     folder = Path(path.removeprefix("file://"))
-    return folder.is_dir() and any("=" in entry.name and entry.is_dir() for entry in os.scandir(folder))
+    return folder.is_dir() and any("=" in entry.name and entry.is_dir() for entry in folder.iterdir())
