@@ -37,6 +37,7 @@ class Fusion:
     condition: Expression | None
     packed: tuple[tuple[str, Expression], ...]
     identity: Expression | None  # what tells a row from its re-delivery
+    left_to_spark: bool = False  # tasks only read lines, and Spark makes rows of them
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from eventide.kernels.columns import column
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.kernels.prefold import Line
 from eventide.scan.expressions import Expression, evaluate
-from eventide.scan.lines import JsonLines, Piece, iso_times
+from eventide.scan.lines import JsonLines, Piece, RawLines, iso_times
 from eventide.scan.packing import HOW, PACKED, Packing, as_batch
 from eventide.scan.ranges import FileRange
 from eventide.scan.row_groups import RowGroups
@@ -83,7 +83,7 @@ class Resolution:
 class FusedScan:
     """Everything between files and the operator for one source. `identity` tells a row from its re-delivery."""
 
-    reader: JsonLines | RowGroups
+    reader: JsonLines | RawLines | RowGroups
     resolution: Resolution
     condition: Expression | None
     packed: tuple[tuple[str, Expression], ...]

@@ -101,6 +101,18 @@ class JsonLines:
         return rows
 
 
+@dataclass(frozen=True)
+class RawLines:
+    """Every line as it is, for Spark to decode."""
+
+    columns: tuple[tuple[str, str], ...]  # that Spark decodes
+
+    def read(self, part: FileRange) -> Iterator[Piece]:
+        for at, block in _blocks(part):
+            lines = [line.strip(b" \t") for line in block.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
+            yield Piece(at, None, [_text(line) for line in lines if line])
+
+
 def iso_times(text: pa.Array) -> pa.Array | None:
     """ISO 8601 in its plain form, with or without a zone; None unless every value has it. Without a zone it is UTC."""
     if not pc.all(pc.match_substring_regex(text, _ISO), skip_nulls=True, min_count=0).as_py():

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from eventide.errors import SqlError
+from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, OP, SEQ, WINDOW_END, WINDOW_START
 from eventide.kernels.intake import IntakeSpec
@@ -20,8 +20,8 @@ from eventide.plan.logical import EmitMode, Filter, Tumble
 from eventide.plan.meeting import Meet, meeting
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
 from eventide.scan.fused import FusedScan
-from eventide.scan.lines import JsonLines
 from eventide.scan.packing import HOW, PACKED, Meeting, Packing
+from eventide.scan.row_groups import RowGroups
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
 from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, RANK, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
@@ -88,7 +88,8 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
         if fusion is None or context.scans is None:
             packed.append(_to_pack(physical, number, frame, names, analyzed).drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA))
         else:
-            packed.append(_fused(context, context.scans, physical, number, frames, names, analyzed, fused_scan(physical, number, packing)))
+            scan = fused_scan(physical, physical.branches[number].source, fusion, packing)
+            packed.append(_fused(context, context.scans, physical, number, frames, names, analyzed, scan))
     if inbox is not None:
         told = [controls(inbox, branch.source, number, numbers) for number, branch in enumerate(physical.branches)]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
@@ -113,9 +114,19 @@ def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
 
 def _fusion(context: SourceContext, branch: Branch) -> Fusion | None:
     """How the branch's files are read by tasks; None if Spark reads them."""
-    if branch.fusion is None or context.scans is None or has_partition_folders(branch.source.options["path"]):
+    source = branch.source
+    if context.scans is None or source.connector != "files":
         return None
-    return branch.fusion
+    if branch.fusion is not None and not has_partition_folders(source.options["path"]):
+        return branch.fusion
+    if "target_latency" not in source.options:
+        return None
+    if source.options.get("format", "json") != "json":
+        raise OptionError(
+            f"source {source.name}: target_latency is for files that tasks can read by themselves, and here {branch.not_fused}",
+            help="leave target_latency out, and bound batches with max_files_per_batch",
+        )
+    return Fusion(tuple((column.name, column.type) for column in source.columns), None, None, (), None, left_to_spark=True)
 
 
 def _fits(fusion: Fusion, analyzed: Analyzed) -> bool:
@@ -145,7 +156,7 @@ def _fused(
     """What the scan has packed, and behind it the lines that it left to Spark."""
     source = physical.branches[number].source
     frame = scanned(context.spark, settings_of(context.spark, source, scan, scans.folder / str(number), scans.line))
-    if not isinstance(scan.reader, JsonLines):
+    if isinstance(scan.reader, RowGroups):
         return frame.select(*PACKED.names)
     lines = _branch(physical, number, decoded(frame, source, scan.reader.columns))
     aligned = _align([lines if n == number else other for n, other in enumerate(frames)], names)[number]

@@ -84,8 +84,8 @@ class Listing:
                     yield from _found(path, entry.stat)
                 elif "=" in entry.name and entry.is_dir():
                     raise SourceError(
-                        f"{path} is a partition folder, which a source with a target_latency does not read",
-                        help="leave target_latency out, or name the folders by a pattern and take the column from the rows",
+                        f"{path} is a partition folder, which has come after the stream began to read files by itself",
+                        help="name the folders by a pattern, or start anew with 'fused_scan' = 'false' and without target_latency",
                     )
 
     def _watch(self, folder: str) -> bool:

@@ -24,12 +24,13 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from eventide.admission.files import FileAdmission
 from eventide.admission.pacing import AdaptiveBatcher, Pacing
 from eventide.errors import EngineError, SourceError
+from eventide.eventtime.durations import SECOND, parse_duration
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.kernels.prefold import Line
 from eventide.plan.logical import Source
-from eventide.plan.physical import Physical
+from eventide.plan.physical import Fusion, Physical
 from eventide.scan.fused import FusedScan, Resolution
-from eventide.scan.lines import JsonLines
+from eventide.scan.lines import JsonLines, RawLines
 from eventide.scan.packing import Packing
 from eventide.scan.ranges import FileRange, dealt_out
 from eventide.scan.row_groups import RowGroups
@@ -70,26 +71,33 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     return spark.readStream.format(FusedFiles.name()).option("settings", text).load()
 
 
-def fused_scan(physical: Physical, number: int, packing: Packing) -> FusedScan:
-    source, fusion = physical.branches[number].source, physical.branches[number].fusion
-    if fusion is None:
-        raise EngineError(f"source {source.name} is not fused")
+def fused_scan(physical: Physical, source: Source, fusion: Fusion, packing: Packing) -> FusedScan:
     parser = None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
     if isinstance(parser, CustomParser):
         raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
-    reader: JsonLines | RowGroups
-    if source.options.get("format", "json") == "parquet":
+    reader: JsonLines | RawLines | RowGroups
+    if fusion.left_to_spark:
+        reader = RawLines(fusion.columns)
+    elif source.options.get("format", "json") == "parquet":
         reader = RowGroups(fusion.columns)
     else:
         reader = JsonLines(fusion.columns, fusion.time if isinstance(parser, Iso8601) else None)
     resolution = Resolution(fusion.time, parser, source.max_future_skew)
-    numbered = physical.ordered or any(other.source.dedup is not None for other in physical.branches)
+    numbered = physical.ordered or any(branch.source.dedup is not None for branch in physical.branches)
     return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered)
 
 
 def settings_of(spark: SparkSession, source: Source, scan: FusedScan, state_folder: Path, line: Path) -> ScanSettings:
-    path, most = local_path(source.options["path"]), source.options.get("max_files_per_batch")
-    return ScanSettings(scan, path, state_folder, line, default_shards(spark), None if most is None else int(most))
+    most, target = source.options.get("max_files_per_batch"), source.options.get("target_latency")
+    return ScanSettings(
+        scan,
+        local_path(source.options["path"]),
+        state_folder,
+        line,
+        default_shards(spark),
+        None if most is None else int(most),
+        None if target is None else parse_duration(target) / SECOND,
+    )
 
 
 def decoded(frame: DataFrame, source: Source, columns: tuple[tuple[str, str], ...]) -> DataFrame:
