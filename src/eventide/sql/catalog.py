@@ -97,7 +97,7 @@ class Catalog:
         rest = self.without(self.stream(statement.name).name)
         rest._add(statement)
         rest._check_sinks(statement.name)
-        self.sources, self.streams, self.sinks, self._texts = rest.sources, rest.streams, rest.sinks, rest._texts
+        self._become(rest)
 
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> Catalog:
@@ -132,8 +132,11 @@ class Catalog:
         rest._add(statement)
         if isinstance(statement, CreateStream):
             rest._check_sinks(statement.name)
-        self.sources, self.streams, self.sinks, self._texts = rest.sources, rest.streams, rest.sinks, rest._texts
+        self._become(rest)
         return True
+
+    def _become(self, other: Catalog) -> None:
+        self.sources, self.streams, self.sinks, self._texts = other.sources, other.streams, other.sinks, other._texts
 
     def _add(self, statement: CreateSource | CreateStream | CreateSink) -> None:
         name = name_of(statement)
@@ -177,12 +180,10 @@ class Catalog:
                 )
 
     def _drop(self, statement: Drop) -> bool:
-        existing = _find(self._objects(statement.kind), statement.name)
-        if existing is None:
-            if statement.if_exists:
-                return False
-            self._known(statement.kind, self._objects(statement.kind), statement.name)
+        objects = self._objects(statement.kind)
+        if statement.if_exists and _find(objects, statement.name) is None:
             return False
+        existing = self._known(statement.kind, objects, statement.name)
         if statement.kind == "source":
             self._refuse_if_read(existing)
         if statement.kind == "stream":

@@ -199,7 +199,7 @@ def _check_window_table(select: SelectNode, table: WindowTable, scope: Scope, gr
 def _time_of(call: WindowCall, scope: Scope) -> str | None:
     """The SQL that overrides the event time, or None if the window is over the event time itself."""
     if call.time is None:
-        return _carried_time(call.span, scope)
+        return _carried_time(scope)
     refuse_aggregates(call.time, "a window's time", "use a column")
     refuse_quoted_columns(scope, call.time)
     reference = single_reference(call.time)
@@ -219,7 +219,7 @@ def _time_of(call: WindowCall, scope: Scope) -> str | None:
     return quoted(column.name)
 
 
-def _carried_time(span: Span, scope: Scope) -> str | None:
+def _carried_time(scope: Scope) -> str | None:
     if scope.time_of is not TimeOf.COLUMN:
         return None
     return next(quoted(column.name) for column in scope.columns if column.is_event_time)
@@ -355,7 +355,7 @@ class _Lowering:
                     return reference.upto(found[1], f"__k{number}")
         if found is None or aliases_first:
             for output in outputs:
-                if output.name.lower() == reference.parts[0].lower() and (found is None or aliases_first):
+                if output.name.lower() == reference.parts[0].lower():
                     return reference.upto(1, f"({output.sql})")
         if found is not None:
             help = f"add {found[0].name} to GROUP BY, or aggregate it, as in max({found[0].name})"
