@@ -16,7 +16,7 @@ from eventide.plan.planner import plan
 from eventide.storage.results import Account
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_OPEN = ("open_windows", "open_sessions", "buffer_size")  # gauges of what waits for time to pass, in this order of preference
+_OPEN = ("open_windows", "buffer_size")  # gauges of what waits for time to pass, in this order of preference
 NEXT_CLOSE = "next_close"  # the gauge of the watermark at which a shard has something to give, in microseconds
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _WORDS = {
     "open_windows": "open windows",
-    "open_sessions": "open sessions",
     "open_groups": "open groups",
     "buffer_size": "rows that wait",
     "state_bytes": "bytes of windows",
