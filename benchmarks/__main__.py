@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import plot, suite
-from benchmarks.bars import BARS, all_met, verdicts
+from benchmarks.bars import BARS, all_met, is_judged, verdicts
+from benchmarks.engines.limit import Limit
 from benchmarks.engines.peer import peers
 from benchmarks.report import Report
 from benchmarks.workloads import EVERYTHING, MILLION, OTHERS, TUMBLING, Workload
@@ -54,8 +55,11 @@ def say(line: str) -> None:
 
 
 def measured(given: argparse.Namespace) -> Report:
-    found = [] if given.bar else peers(dict(one.split("=", 1) for one in given.peer))
-    results, problems = suite.comparison(chosen(given), given.repeat, found, say)
+    if given.bar:
+        results, problems = suite.comparison(chosen(given), [], given.repeat, say, is_judged)
+    else:
+        one_shots = [Limit(), *peers(dict(one.split("=", 1) for one in given.peer))]
+        results, problems = suite.comparison(chosen(given), one_shots, given.repeat, say)
     if not given.only:
         results.update(suite.cold_starts(given.repeat, say))
         results.update(suite.long_run(BAR_LONG_RUN if given.bar else LONG_RUN, say))

@@ -87,6 +87,12 @@ BARS: tuple[Bar, ...] = (
 )
 
 
+def is_judged(workload: str, engine: str) -> bool:
+    """Whether a bar needs this engine on this workload."""
+    rivals = {bar.against for bar in BARS if isinstance(bar, AtLeast) and bar.workload == workload}
+    return engine in {OURS, *rivals}
+
+
 def verdicts(results: Results, bars: Iterable[Bar] = BARS) -> list[Verdict]:
     return [bar.verdict(results) for bar in bars]
 

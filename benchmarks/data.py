@@ -49,8 +49,8 @@ class Plan:
         return (*self.warm, *self.measured, *self.single, self.closing)
 
 
-def plan(workload: Workload, singles: int = 5) -> Plan:
-    size = workload.batch_rows
+def plan(workload: Workload) -> Plan:
+    size, singles = workload.batch_rows, workload.single_rows
     count = workload.warm_batches + workload.batches
     whole = [Span(batch, batch * size, size, has_late_rows=batch >= workload.warm_batches) for batch in range(count)]
     end = count * size

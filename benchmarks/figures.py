@@ -24,7 +24,7 @@ SPEED = Figure("rows_per_second", "speed", "rows/s", higher_is_better=True, digi
 CPU = Figure("cpu_per_million", "CPU", "s per million rows")
 SINGLE = Figure("single_row_seconds", "a batch of one row", "s")
 CLOSING = Figure("closing_seconds", "a row that closes windows", "s")
-STATE = Figure("state_bytes_per_row", "state written", "bytes per row", digits=1)
+STATE = Figure("state_bytes_per_row", "state written", "bytes per row")
 CHECKPOINT = Figure("checkpoint_bytes_per_batch", "other checkpoint files", "bytes per batch", digits=0)
 COLD = Figure("first_result_seconds", "first result, cold", "s", digits=1)
 MEMORY = Figure("peak_megabytes", "peak memory", "MB", digits=0)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import eventide
 from benchmarks import alone, cold, memory, runner
 from benchmarks.bars import COLD_START, LONG_RUN
 from benchmarks.engines.contract import Engine, OneShot
 from benchmarks.engines.eventide import Eventide
-from benchmarks.engines.limit import Limit
 from benchmarks.engines.native import in_memory, with_rocksdb
 from benchmarks.figures import COLD, GROWTH, MEMORY, OURS, Results, Sample
 from benchmarks.runner import Say
 from benchmarks.workloads import Workload
 
+Wanted = Callable[[str, str], bool]  # of a workload and an engine, by name
 
-def comparison(workloads: Sequence[Workload], repeat: int, peers: Sequence[OneShot], say: Say) -> tuple[Results, list[str]]:
+
+def comparison(
+    workloads: Sequence[Workload], one_shots: Sequence[OneShot], repeat: int, say: Say, is_wanted: Wanted = lambda workload, engine: True
+) -> tuple[Results, list[str]]:
     """On one Spark session; results, and what went wrong."""
     with eventide.connect() as holder:
         engines: list[Engine] = [Eventide(holder.spark), with_rocksdb(holder.spark), in_memory(holder.spark)]
-        return runner.compare_all(workloads, engines, [Limit(), *peers], repeat, say)
+        results: Results = {}
+        problems: list[str] = []
+        for workload in workloads:
+            wanted = [engine for engine in engines if is_wanted(workload.name, engine.name)]
+            found, failed = runner.compare_all([workload], wanted, one_shots, repeat, say)
+            results.update(found)
+            problems += failed
+        return results, problems
 
 
 def cold_starts(repeat: int, say: Say) -> Results:

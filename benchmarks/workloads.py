@@ -75,6 +75,7 @@ class Workload:
     batch_rows: int = MILLION
     warm_batches: int = 2
     batches: int = 4
+    single_rows: int = 5
 
     @property
     def rows(self) -> int:

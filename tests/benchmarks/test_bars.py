@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.bars import BARS, MEMORY_STATE, ROCKSDB_STATE, AtLeast, AtMost, all_met, verdicts
+from benchmarks.bars import BARS, MEMORY_STATE, ROCKSDB_STATE, AtLeast, AtMost, all_met, is_judged, verdicts
 from benchmarks.figures import COLD, CPU, SINGLE, SPEED, Results
 from benchmarks.workloads import OTHERS, TUMBLING
 
@@ -52,6 +52,13 @@ def test_the_bar_is_the_one_that_was_asked_for() -> None:
     assert bars_of("json, 100k keys") == bars_of("json, 1M keys") == many | cheap
     assert bars_of("parquet, 1k keys") == few
     assert bars_of("parquet, 100k keys") == bars_of("parquet, 1M keys") == many
+
+
+def test_engines_without_a_bar_need_not_run() -> None:
+    assert is_judged("sessions", "eventide")
+    assert is_judged("sessions", ROCKSDB_STATE)
+    assert not is_judged("sessions", MEMORY_STATE)
+    assert is_judged("json, 1k keys", MEMORY_STATE)
 
 
 def test_every_workload_that_native_spark_can_do_has_a_bar() -> None:

@@ -18,7 +18,7 @@ from benchmarks.figures import CHECKPOINT, CLOSING, CPU, SINGLE, SPEED, STATE
 from benchmarks.totals import Totals
 from benchmarks.workloads import Data, Workload
 
-TINY = Workload("tiny", Data(keys=10), batch_rows=400, warm_batches=1, batches=1)
+TINY = Workload("tiny", Data(keys=10), batch_rows=400, warm_batches=1, batches=1, single_rows=1)
 
 
 def test_engines_agree_and_have_all_figures(keep_spark: Any) -> None:
