@@ -21,6 +21,7 @@ class Engine:
     fixed: float
     throughput: float
     noise: float = 0.0
+    pauses: float = 0.0
     file: int = 1
     seed: int = 0
     lengths: list[float] = field(default_factory=list)
@@ -33,9 +34,10 @@ class Engine:
         """`waiting` bytes are there for each batch; None: always more than it may take."""
         for _ in range(batches):
             allowed = batcher.budget if waiting is None else min(waiting, batcher.budget)
-            size = max(1, allowed // self.file) * self.file
+            size = max(1, round(allowed / self.file)) * self.file
             length = self.fixed + size / self.throughput
             cold = COLD if not self.lengths else 0.0
+            cold += 2 * length if self._random.random() < self.pauses else 0.0
             self.lengths.append(length)
             self.sizes.append(size)
             batcher.observe(BatchPerformancePoint(size, cold + length * math.exp(self._random.gauss(0, self.noise))))
@@ -53,14 +55,14 @@ seeds = st.integers(0, 1 << 30)
 
 @settings(max_examples=200, deadline=None)
 @given(target=targets, fixed_share=shares, throughput=throughputs)
-def test_batches_come_to_the_target_within_ten_and_stay(target: float, fixed_share: float, throughput: float) -> None:
+def test_batches_come_to_the_target_within_a_dozen_and_stay(target: float, fixed_share: float, throughput: float) -> None:
     engine = Engine(fixed_share * target, throughput)
     engine.run(AdaptiveBatcher(Pacing(target)), 60)
-    assert share_within(engine.lengths[10:], target) == 1
+    assert share_within(engine.lengths[12:], target) == 1
 
 
 @settings(max_examples=200, deadline=None)
-@given(target=targets, fixed_share=shares, throughput=throughputs, seed=seeds)
+@given(target=targets, fixed_share=st.floats(0, 0.7), throughput=throughputs, seed=seeds)
 def test_noisy_measurements_do_not_make_it_swing(target: float, fixed_share: float, throughput: float, seed: int) -> None:
     engine = Engine(fixed_share * target, throughput, noise=0.15, seed=seed)
     engine.run(AdaptiveBatcher(Pacing(target)), 80)
@@ -85,10 +87,23 @@ def test_an_engine_that_becomes_slower_or_faster_is_followed(
 def test_a_target_below_the_fixed_cost_does_not_starve_the_stream(target: float, times: float, throughput: float) -> None:
     engine = Engine(times * target, throughput)
     assume(engine.fixed * throughput > MIB)
-    engine.run(AdaptiveBatcher(Pacing(target)), 60)
-    settled = engine.lengths[20:]
+    engine.run(AdaptiveBatcher(Pacing(target)), 80)
+    settled = engine.lengths[50:]
     assert max(settled) <= 1.35 * engine.fixed
     assert sum(settled) / len(settled) >= 1.1 * engine.fixed
+
+
+@settings(max_examples=100, deadline=None)
+@given(fixed=st.floats(0.1, 1), times=st.floats(1.7, 20), throughput=throughputs, seed=seeds)
+def test_a_machine_that_is_busy_with_other_things_does_not_starve_the_stream(
+    fixed: float, times: float, throughput: float, seed: int
+) -> None:
+    """Two thirds of the batches are up to 40 % off, and one in twenty is three times as long."""
+    engine = Engine(fixed, throughput, noise=0.35, pauses=0.05, file=256 * KIB, seed=seed)
+    assume((times - 1) * fixed * throughput > 4 * engine.file)
+    engine.run(AdaptiveBatcher(Pacing(times * fixed)), 150)
+    mean = sum(engine.sizes[20:]) / len(engine.sizes[20:])
+    assert 0.3 * (times - 1) * fixed * throughput <= mean <= 2 * (times - 1) * fixed * throughput
 
 
 @settings(max_examples=200, deadline=None)

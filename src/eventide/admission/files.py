@@ -41,11 +41,11 @@ class FileAdmission:
         self._last = self.known
 
     def admit(self, start: int, now: float) -> int:
-        """The end of the batch that begins with file `start`: at least one file, and no more than fits the pace."""
+        """The end of the batch that begins with file `start`: at least one file, and about as many as fit the pace."""
         self._note_end(start, now)
         if self._log.size(start, self.known) < self._batcher.budget:
             self._discover()
-        end = self._log.end_within(start, self._batcher.budget)
+        end = self._log.end_near(start, self._batcher.budget)
         return self._hand_out(start, max(end, start + 1), now)
 
     def admit_all(self, start: int, now: float) -> int:

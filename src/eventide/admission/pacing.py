@@ -62,10 +62,14 @@ class Cost:
 
 _FORGETTING = 0.85  # weight of a point against the next newer one
 _ANCHOR = 0.3  # weight of the fixed cost known so far against one new point
-_PROBES = (0.5, 1.5)  # sizes by turns, where only different ones can tell whether the target is really out of reach
 _FIRST_GUESS = 0.9  # share of the fixed cost in a batch, before anything is known
-_SURPRISE = 1.6  # a batch this many times slower or faster than expected is far off the line
+_MOST_FIXED = 0.87  # share of the fixed cost in a batch at most: bytes always cost something
+_OFF, _FAR_OFF = 1.25, 1.6  # times slower or faster than expected, for a batch that is off the line
+_LEANING = 3  # batches off the line on one side that are no accident
 _KNOWN = 3  # points that make a line worth trusting
+_CREEP = 1.05  # growth as long as batches are not longer than the target by more: it finds out what the line cannot say
+_PROBES = (0.5, 1.5)  # sizes by turns, as shares of one in the middle
+_PROBE_STEP = 1.5  # by which that one may move
 
 
 class BatchSizePredictor:
@@ -73,29 +77,37 @@ class BatchSizePredictor:
 
     Batches of one size alone cannot tell fixed cost from throughput, so the fixed cost known so far counts as a point of
     its own. At first it is taken to be nearly all of a batch that keeps to the target, so that larger ones are tried.
-    A batch that is far off the line is set aside: alone it was noise, but two in a row on the same side mean that the
-    engine is another one, and the line starts anew with them.
+    A batch that is far off the line is set aside as noise. Two of them in a row, or three that are off by less and on the
+    same side, mean that the line is wrong: the engine has changed. It then starts anew with them.
     """
 
     def __init__(self, window: int, target: float) -> None:
         self._target = target
         self._points: deque[BatchPerformancePoint] = deque(maxlen=window)
-        self._suspect: BatchPerformancePoint | None = None
+        self._aside: BatchPerformancePoint | None = None
+        self._leaning: list[BatchPerformancePoint] = []  # the latest ones, all off the line on one side
+        self._side = 0
         self.cost: Cost | None = None
 
     def add(self, point: BatchPerformancePoint) -> None:
         """A full batch."""
-        suspect, self._suspect = self._suspect, None
-        side = self._side(point)
-        if side == 0:
+        ratio = self._ratio(point)
+        side = (ratio > _OFF) - (ratio < 1 / _OFF)
+        self._leaning = ([*self._leaning, point] if side == self._side else [point]) if side else []
+        self._side = side
+        aside, self._aside = self._aside, None if 1 / _FAR_OFF <= ratio <= _FAR_OFF else point
+        if aside is not None and self._aside is not None:
+            self._start_anew([aside, point])
+        elif len(self._leaning) >= _LEANING:
+            self._start_anew(self._leaning)
+        elif self._aside is None:
             self._points.append(point)
-        elif suspect is not None and self._side(suspect) == side:
-            self._points.clear()
-            self._points.extend((suspect, point))
-        else:
-            self._suspect = point
-            return
         self.cost = self._fit()
+
+    def _start_anew(self, points: list[BatchPerformancePoint]) -> None:
+        self._points.clear()
+        self._points.extend(points)
+        self._aside, self._leaning, self._side = None, [], 0
 
     def add_light(self, point: BatchPerformancePoint) -> None:
         """A batch too small to say anything of the throughput: what it took beyond that is fixed cost."""
@@ -103,27 +115,25 @@ class BatchSizePredictor:
             beyond = max(0.0, point.seconds - self.cost.per_byte * point.bytes)
             self.cost = Cost(self.cost.fixed + _ANCHOR * (beyond - self.cost.fixed), self.cost.per_byte)
 
-    def _side(self, point: BatchPerformancePoint) -> int:
-        """1 for a batch that was far slower than expected, -1 for one far faster, 0 for all others and while too little is known."""
+    def _ratio(self, point: BatchPerformancePoint) -> float:
+        """How long the batch took, against what was expected; 1 while too little is known to expect anything."""
         if self.cost is None or len(self._points) < _KNOWN:
-            return 0
-        ratio = point.seconds / self.cost.seconds(point.bytes)
-        return (ratio > _SURPRISE) - (ratio < 1 / _SURPRISE)
+            return 1.0
+        return point.seconds / self.cost.seconds(point.bytes)
 
     def _fit(self) -> Cost:
-        points = list(self._points)
-        shortest = min(point.seconds for point in points)
-        anchor = min(shortest, self.cost.fixed) if self.cost is not None else _FIRST_GUESS * min(shortest, self._target)
-        weights = [_FORGETTING**age / point.seconds**2 for age, point in enumerate(reversed(points))][::-1]
-        pull = _ANCHOR / shortest**2
-        w = sum(weights) + pull
-        wb = sum(weight * point.bytes for weight, point in zip(weights, points, strict=True))
-        wbb = sum(weight * point.bytes**2 for weight, point in zip(weights, points, strict=True))
-        ws = sum(weight * point.seconds for weight, point in zip(weights, points, strict=True)) + pull * anchor
-        wbs = sum(weight * point.bytes * point.seconds for weight, point in zip(weights, points, strict=True))
-        fixed = (ws * wbb - wb * wbs) / (w * wbb - wb * wb)
-        fixed = min(max(fixed, 0.0), shortest * 0.98)
-        return Cost(fixed, (wbs - fixed * wb) / wbb)
+        points = [(_FORGETTING**age / point.seconds**2, point) for age, point in enumerate(reversed(self._points))]
+        w = sum(weight for weight, _ in points)
+        wb = sum(weight * point.bytes for weight, point in points)
+        wbb = sum(weight * point.bytes**2 for weight, point in points)
+        ws = sum(weight * point.seconds for weight, point in points)
+        wbs = sum(weight * point.bytes * point.seconds for weight, point in points)
+        mean = ws / w
+        anchor = _FIRST_GUESS * min(mean, self._target) if self.cost is None else min(mean, self.cost.fixed)
+        pull = _ANCHOR / mean**2
+        fixed = ((ws + pull * anchor) * wbb - wb * wbs) / ((w + pull) * wbb - wb * wb)
+        fixed = min(max(fixed, 0.0), _MOST_FIXED * mean)
+        return Cost(fixed, max(wbs - fixed * wb, (1 - _MOST_FIXED) * wbs) / wbb)
 
 
 @dataclass
@@ -137,7 +147,8 @@ class AdaptiveBatcher:
     budget: int = field(init=False)
     _predictor: BatchSizePredictor = field(init=False)
     _is_cold: bool = True
-    _probe: int = 0
+    _middle: float | None = None
+    _probes: int = 0
 
     def __post_init__(self) -> None:
         self.budget = self.pacing.initial_batch
@@ -160,26 +171,36 @@ class AdaptiveBatcher:
             self._predictor.add(point)
         else:
             self._predictor.add_light(point)
-        wanted = self._wanted()
+        wanted = self._wanted(point)
         if is_full:
             self.budget = self._within_a_step(wanted, point)
         elif wanted < self.budget:
             self.budget = self._bounded(max(wanted, self.budget * self.pacing.shrink))
 
-    def _wanted(self) -> float:
+    def _wanted(self, point: BatchPerformancePoint) -> float:
         cost = self._predictor.cost
         if cost is None:
             return self.budget
         left, least = self.pacing.target_latency - cost.fixed, self.pacing.least_work * cost.fixed
         if left >= least:
+            self._middle = None
             return left / cost.per_byte
-        self._probe = (self._probe + 1) % len(_PROBES)
-        return _PROBES[self._probe] * least / cost.per_byte
+        return self._probe(least / cost.per_byte, point)
+
+    def _probe(self, wanted: float, point: BatchPerformancePoint) -> float:
+        """Sizes around a middle that moves slowly: where the target seems out of reach, only different sizes can tell."""
+        middle = self._middle or point.bytes
+        self._middle = min(max(wanted, middle / _PROBE_STEP), middle * _PROBE_STEP)
+        self._probes += 1
+        return _PROBES[self._probes % len(_PROBES)] * self._middle
 
     def _within_a_step(self, wanted: float, point: BatchPerformancePoint) -> int:
         """Growth and shrinking from what the batch really took; one far over the target must be followed by a smaller one."""
+        cost = self._predictor.cost
+        if cost is not None and cost.seconds(point.bytes) <= _CREEP * self.pacing.target_latency:
+            wanted = max(wanted, self.budget * _CREEP)
         wanted = min(wanted, point.bytes * self.pacing.growth)
-        if point.seconds > _SURPRISE * self._reachable():
+        if point.seconds > _FAR_OFF * self._reachable():
             wanted = min(wanted, point.bytes * self._reachable() / point.seconds)
         return self._bounded(max(wanted, point.bytes * self.pacing.shrink))
 

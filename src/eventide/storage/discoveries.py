@@ -75,9 +75,12 @@ class DiscoveryLog:
         """What those files hold together."""
         return self._bytes[end] - self._bytes[start]
 
-    def end_within(self, start: int, bytes: int) -> int:
-        """How far one may go from `start` without exceeding `bytes`; `start` if the next file alone does."""
-        return max(start, min(len(self), bisect_right(self._bytes, self._bytes[start] + bytes) - 1))
+    def end_near(self, start: int, bytes: int) -> int:
+        """How far one goes from `start` to take about `bytes`: the file that exceeds them is in if half of it is within."""
+        end = min(len(self), bisect_right(self._bytes, self._bytes[start] + bytes) - 1)
+        if end < len(self) and 2 * (self._bytes[start] + bytes) >= self._bytes[end] + self._bytes[end + 1]:
+            end += 1
+        return max(start, end)
 
     def check(self, taken: int) -> None:
         """A CheckpointError unless the log holds the files that a stream says it has taken."""
