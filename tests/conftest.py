@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,9 @@ import pytest
 
 if TYPE_CHECKING:
     from eventide.database import Database
+
+# No test runs long enough for Java's second compiler to pay: without it a query costs a quarter less CPU, the start a third.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 DatabaseFactory = Callable[..., "Database"]
 

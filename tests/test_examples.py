@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from eventide.cli.app import main
 from tests.conftest import DatabaseFactory
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -42,14 +42,15 @@ def test_late_rows(db_factory: DatabaseFactory, capsys: pytest.CaptureFixture[st
     assert "late: allowed_lateness_exceeded: " in out and "error: event_time_unparseable: " in out
 
 
-def test_files_to_files(tmp_path: Path) -> None:
+def test_files_to_files(tmp_path: Path, keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "files"
     shutil.copytree(EXAMPLES / "files", folder, ignore=shutil.ignore_patterns("out"))
-    command = [sys.executable, "-m", "eventide", "run", "app.sql", "--once", "--flush"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert "per_page: rows in 8 = used 7 + error 1 ✓" in done.stdout
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as end:
+        main(["run", "app.sql", "--once", "--flush"])
+    out, err = capsys.readouterr()
+    assert (end.value.code, err) == (0, "")
+    assert "per_page: rows in 8 = used 7 + error 1 ✓" in out
     rows = pq.read_table(folder / "out" / "pages").to_pylist()
     found = sorted((f"{row['window_start']:%H:%M}", row["page"], row["clicks"], row["visitors"]) for row in rows)
     assert found == [("12:00", "/cart", 1, 1), ("12:00", "/home", 4, 3), ("12:01", "/cart", 1, 1), ("12:01", "/home", 1, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,8 +11,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from eventide.cli.app import main
 
 EVENTIDE = [sys.executable, "-m", "eventide"]
 PLAIN = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
@@ -43,46 +47,37 @@ def written(app: Path) -> list[tuple[str, int]]:
     return sorted((row["k"], row["total"]) for row in rows)
 
 
-def eventide(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*EVENTIDE, *arguments], input=stdin, capture_output=True, text=True, env=PLAIN, timeout=180)
-
-
-def test_once_resumes_where_the_last_run_stopped(app: Path) -> None:
-    options = ["run", str(app), "--once", "--checkpoint", str(app.parent / "state")]
+def test_a_run_goes_on_where_the_last_one_stopped_until_control_c_emits_what_is_open(app: Path) -> None:
+    command = [*EVENTIDE, "run", str(app), "--checkpoint", str(app.parent / "state")]
     put(app, "1.json", ("a", 1, 100), ("a", 2, 1500))
-    first = eventide(*options)
+    first = subprocess.run([*command, "--once"], capture_output=True, text=True, env=PLAIN, timeout=180)
     assert (first.returncode, first.stderr) == (0, "")
     assert "o: rows in 2 = used 2 ✓" in first.stdout
     assert written(app) == [("a", 1)]
     put(app, "2.json", ("a", 4, 1600), ("a", 8, 2500))
-    second = eventide(*options)
-    assert (second.returncode, second.stderr) == (0, "")
-    assert "o: rows in 4 = used 4 ✓" in second.stdout
-    assert written(app) == [("a", 1), ("a", 6)]
-
-
-def test_control_c_stops_within_seconds_and_emits_what_is_open(app: Path) -> None:
-    put(app, "1.json", ("a", 1, 100), ("a", 2, 1500))
-    with subprocess.Popen([*EVENTIDE, "run", str(app)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=PLAIN) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=PLAIN) as process:
         watchdog = threading.Timer(150, process.kill)
         watchdog.start()
         deadline = time.monotonic() + 90
-        while not written(app) and time.monotonic() < deadline:
+        while written(app) == [("a", 1)] and time.monotonic() < deadline:
             time.sleep(0.3)
+        assert written(app) == [("a", 1), ("a", 6)]
         stopped = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
         watchdog.cancel()
     assert (process.returncode, err) == (0, "")
     assert time.monotonic() - stopped < 20
-    assert written(app) == [("a", 1), ("a", 2)]
-    assert "o: rows in 2 = used 2 ✓" in out
+    assert written(app) == [("a", 1), ("a", 6), ("a", 8)]
+    assert "o: rows in 4 = used 4 ✓" in out
 
 
-def test_the_shell_takes_a_pipe(tmp_path: Path) -> None:
-    done = eventide(
-        "sql",
-        stdin="""
+def test_the_shell_takes_a_pipe(keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """In this process, which has a Spark already."""
+    monkeypatch.setattr(
+        sys,
+        "stdin",
+        io.StringIO("""
 CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
 CREATE STREAM o AS SELECT k, sum(v) AS total FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND);
 SELEKT 1;
@@ -92,11 +87,14 @@ SELEKT 1;
 \\tick
 \\read o
 \\accounts o
-""",
+"""),
     )
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ") and "SELEKT" in done.stderr and "Traceback" not in done.stderr
-    assert "42" in done.stdout and "rows in 2 = used 2 ✓" in done.stdout
+    with pytest.raises(SystemExit) as end:
+        main(["sql"])
+    out, err = capsys.readouterr()
+    assert end.value.code == 1
+    assert err.startswith("error: ") and "SELEKT" in err and "Traceback" not in err
+    assert "42" in out and "rows in 2 = used 2 ✓" in out
 
 
 def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path) -> None:
