@@ -202,3 +202,16 @@ def test_a_checkpoint_that_was_moved_is_refused_before_it_reads_its_input_again(
     shutil.rmtree(folder)
     elsewhere.rename(folder)
     resume(folder)
+
+
+def test_a_commit_of_spark_that_a_crash_prevented_is_made_up_for(folder: Path) -> None:
+    """The account of the newest batch is there, Spark's commit is not: the batch comes again, and is not counted again."""
+    newest(folder, "streams/o/spark/commits/[0-9]*").unlink()
+    with eventide.connect(folder, shards=2) as db:
+        db.execute(SQL)
+        db.tick()
+        db.write("s", [("a", 4, 9000)])
+        db.tick()
+        assert [row["total"] for row in db.read("o")] == [1, 2]
+        figures = db.accounting("o")
+        assert (figures["rows_in"], figures["used"], figures["late"]) == (4, 3, 1)

@@ -50,8 +50,9 @@ class Router:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
+            table = frame.toArrow()  # of a batch that is known, too: Spark insists that every shard commits its state again
             if not self.results.has(batch):
-                self._route(frame.toArrow(), batch)
+                self._route(table, batch)
         except BaseException as error:
             self.failure = error
             raise
