@@ -27,7 +27,7 @@ from tests.sinks import postgres_server  # noqa: E402
 
 BATCHES = 8
 DEATHS = 8  # of the writer, before it may come to its end
-WORKERS = 0.8  # how probably one dies after each thing that the writer says
+WORKERS = 4.0  # that die for each thing that the writer says
 
 
 @dataclass
@@ -87,7 +87,9 @@ def main() -> int:
             folder = Path(tempfile.mkdtemp(prefix="eventide-soak-"))
             killer = run(folder, postgres, chance, end)
             tally.add(killer)
-            say(f"  drivers {killer.drivers} workers {killer.workers}: {tally.line()}")
+            say(f"  drivers {killer.drivers} workers {killer.workers}, streams failed {len(killer.failures)}: {tally.line()}")
+            for failure in sorted(set(killer.failures)):
+                say(f"    {failure}")
             shutil.rmtree(folder, ignore_errors=True)
             if left := killer.left_behind():
                 say(f"  left behind: {left}")

@@ -35,8 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MOMENTS = ("start", "written", "tick", "sink", "commit", "ticked")
 SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "sink", "ticked": "ticked"}
 LONGEST_SILENCE = 180.0  # seconds without a word from the writer: a hang
-LONGEST_PAUSE = 1.0  # seconds between what the writer says and the death of a worker
-NEVER = float("inf")
+LONGEST_PAUSE = 2.0  # seconds between what the writer says and the death of a worker
 LAST_BREATH = 30.0  # seconds that a killed writer's JVM and workers may go on
 # Code that is compiled quickly rather than well suits a JVM that lives for seconds.
 QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
@@ -44,7 +43,7 @@ QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCach
 
 @dataclass
 class Plan:
-    """When a writer dies, or never (`moment` None), and how probably a worker does after each thing that the writer says."""
+    """When a writer dies, or never (`moment` None), and how many workers do for each thing that the writer says, on average."""
 
     moment: str | None
     workers: float
@@ -68,6 +67,7 @@ class Killer:
     chance: random.Random
     drivers: dict[str, int] = field(default_factory=dict)  # killed, by moment
     workers: int = 0
+    failures: list[str] = field(default_factory=list)  # of streams, as the writer tells them
     _orphans: list[psutil.Process] = field(default_factory=list)
 
     @property
@@ -78,7 +78,7 @@ class Killer:
         """One life of the writer; whether it came to its end."""
         writer, lines = self._start()
         passed, heard, began = 0, time.monotonic(), time.monotonic()
-        next_worker = NEVER
+        due: list[float] = []
         while True:
             with contextlib.suppress(queue.Empty):
                 line = lines.get(timeout=0.02)
@@ -86,8 +86,11 @@ class Killer:
                 if line is None:
                     return self._ended(writer)
                 word = line.split()[0]
-                if word != "failed" and next_worker == NEVER and self.chance.random() < plan.workers:
-                    next_worker = heard + self.chance.uniform(0, LONGEST_PAUSE)
+                if word == "failed":
+                    self.failures.append(line.removeprefix("failed ").strip())
+                else:
+                    deaths = int(plan.workers + self.chance.random())
+                    due += [heard + self.chance.uniform(0, LONGEST_PAUSE) for _ in range(deaths)]
                 if plan.moment is not None and word == SIGN_OF.get(plan.moment):
                     passed += 1
                     if passed > plan.skipped:
@@ -95,9 +98,9 @@ class Killer:
                         return self._kill(writer, plan.moment)
             if plan.moment == "start" and time.monotonic() - began >= plan.delay:
                 return self._kill(writer, plan.moment)
-            if time.monotonic() >= next_worker:
+            for moment in [moment for moment in due if moment <= time.monotonic()]:
                 self._kill_worker(writer)
-                next_worker = NEVER
+                due.remove(moment)
             if time.monotonic() - heard > LONGEST_SILENCE:
                 self._kill(writer, "hang")
                 raise RuntimeError(f"the writer hangs; {self._told()}")

@@ -17,7 +17,7 @@ from tests.sinks.postgres_server import MISSING, binaries, server
 
 BATCHES = 4
 DEATHS = ("written", "sink", "start", "commit", "tick")  # a life costs up to half a minute; the soak run has all moments
-WORKERS = 0.9  # how probably one dies after each thing that the writer says
+WORKERS = 0.8  # that die for each thing that the writer says
 PARTS = ("rows", "late", "duplicate", "files", "late files", "dead letters", "function")
 
 
