@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks import plot, suite
 from benchmarks.bars import BARS, all_met, is_judged, verdicts
+from benchmarks.engines.contract import OneShot
 from benchmarks.engines.limit import Limit
 from benchmarks.engines.peer import peers
 from benchmarks.report import Report
@@ -58,7 +59,7 @@ def measured(given: argparse.Namespace) -> Report:
     if given.bar:
         results, problems = suite.comparison(chosen(given), [], given.repeat, say, is_judged)
     else:
-        one_shots = [Limit(), *peers(dict(one.split("=", 1) for one in given.peer))]
+        one_shots: list[OneShot] = [Limit(), *peers(dict(one.split("=", 1) for one in given.peer))]
         results, problems = suite.comparison(chosen(given), one_shots, given.repeat, say)
     if not given.only:
         results.update(suite.cold_starts(given.repeat, say))
