@@ -15,9 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eventide.errors import OptionError, SourceError
+from eventide.scan.fused import FusedScan, Resolution
+from eventide.scan.lines import RawLines
+from eventide.scan.packing import Meeting, Packing
 from eventide.spark.failure import failure_of
 from eventide.spark.session import streaming_session
-from eventide.spark.sources.discovery import discovered
+from eventide.spark.sources.fused_files import ScanSettings
+from eventide.spark.sources.scan import scanned
+from eventide.storage.late_line import LateLine
+from eventide.storage.listing import local_path
 
 SECOND = 1_000_000
 
@@ -27,14 +33,21 @@ def spark(keep_spark: SparkSession) -> SparkSession:
     return streaming_session(keep_spark, 2)
 
 
+def lines(spark: SparkSession, path: str, target: int, state: Path) -> DataFrame:
+    """The lines of files, as a scan reads them that leaves them to Spark."""
+    LateLine(state / "line.json").draw(None)
+    scan = FusedScan(RawLines(()), Resolution(), None, (), Packing(0, (0,), Meeting(), 0))
+    return scanned(spark, ScanSettings(scan, local_path(path), state, state / "line.json", 2, target_latency=target / SECOND))
+
+
 class Run:
-    """A query over a folder that notes the files of each batch; `slowness` are seconds per byte."""
+    """A query over a folder, each file one line with its name, that notes the files of each batch; `slowness` are seconds per file."""
 
     def __init__(self, spark: SparkSession, folder: Path, target: int = 2 * SECOND, slowness: float = 0.0) -> None:
         self.batches: dict[int, list[Any]] = {}
         self.in_batch: Callable[[], None] = lambda: None
         self._slowness = slowness
-        frame = discovered(spark, str(folder / "in"), target, folder / "state")
+        frame = lines(spark, str(folder / "in"), target, folder / "state")
         self._writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / "spark"))
         self.query: StreamingQuery = self._writer.start()
 
@@ -42,10 +55,10 @@ class Run:
         rows = batch.collect()
         self.batches[number] = rows
         self.in_batch()
-        time.sleep(self._slowness * sum(row["length"] for row in rows))
+        time.sleep(self._slowness * len(rows))
 
     def names(self) -> list[list[str]]:
-        return [sorted(Path(row["path"]).name for row in rows) for rows in self.batches.values()]
+        return [sorted(row["row"] for row in rows) for rows in self.batches.values()]
 
     def __enter__(self) -> Run:
         return self
@@ -58,7 +71,7 @@ def write(folder: Path, *names: str, length: int = 10) -> None:
     (folder / "in").mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(names):
         path = folder / "in" / f"_{name}"
-        path.write_bytes(b"x" * length)
+        path.write_bytes(name.encode().ljust(length))
         os.utime(path, (1000 + number, 1000 + number))
         path.rename(folder / "in" / name)
 
@@ -70,8 +83,8 @@ def test_each_file_comes_once_through_restarts(spark: SparkSession, tmp_path: Pa
         write(tmp_path, "d")
         run.query.processAllAvailable()
         assert run.names() == [["a", "b", "c"], ["d"]]
-        row = next(row for rows in run.batches.values() for row in rows if row["path"].endswith("b"))
-    assert row.asDict() == {"path": str(tmp_path / "in" / "b"), "modified": 1001 * SECOND, "length": 10}
+        row = next(row for rows in run.batches.values() for row in rows if row["row"] == "b")
+    assert row["received"] == 1001 * SECOND
     write(tmp_path, "e")
     with Run(spark, tmp_path) as run:
         run.query.processAllAvailable()
@@ -82,9 +95,8 @@ def test_batches_grow_and_shrink_to_the_target(spark: SparkSession, tmp_path: Pa
     mib = 1 << 20
     (tmp_path / "in").mkdir()
     for number in range(200):
-        with (tmp_path / "in" / f"{number:03d}").open("wb") as file:
-            file.truncate(mib)
-    with Run(spark, tmp_path, target=SECOND, slowness=0.04 / mib) as run:
+        (tmp_path / "in" / f"{number:03d}").write_bytes(f"{number:03d}".encode().ljust(mib))
+    with Run(spark, tmp_path, target=SECOND, slowness=0.04) as run:
         deadline = time.monotonic() + 60
         while len(run.batches) < 9 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -97,7 +109,7 @@ def test_batches_grow_and_shrink_to_the_target(spark: SparkSession, tmp_path: Pa
 def test_available_now_takes_what_is_there_in_several_batches(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, *(f"{number}" for number in range(5)), length=3 << 20)
     taken: list[int] = []
-    frame = discovered(spark, str(tmp_path / "in" / "*"), 2 * SECOND, tmp_path / "state")
+    frame = lines(spark, str(tmp_path / "in" / "*"), 2 * SECOND, tmp_path / "state")
     writer = frame.writeStream.foreachBatch(lambda batch, _: taken.append(batch.count())).option("checkpointLocation", str(tmp_path / "s"))
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(60) and sum(taken) == 5 and len(taken) > 1
@@ -119,9 +131,7 @@ def test_a_file_that_has_gone_stops_the_stream_and_is_named(spark: SparkSession,
 
 def test_a_path_that_spark_alone_can_read_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="s3a://bucket/in"):
-        discovered(spark, "s3a://bucket/in", SECOND, tmp_path)
-    with pytest.raises(OptionError, match="zero"):
-        discovered(spark, str(tmp_path), 0, tmp_path)
+        lines(spark, "s3a://bucket/in", SECOND, tmp_path)
 
 
 def reader_processes() -> list[psutil.Process]:

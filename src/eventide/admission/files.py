@@ -58,10 +58,6 @@ class FileAdmission:
         """The files of a batch, in the order of discovery."""
         return self._log.files(start, end)
 
-    def partitions(self, start: int, end: int, count: int) -> list[list[FoundFile]]:
-        """The files of a batch in up to `count` parts of about the same number of bytes, each in the order of discovery."""
-        return balanced(self._log.files(start, end), count)
-
     def _discover(self) -> None:
         if self._last is None:
             self._log.append(self._listing.new_files(self._log))
@@ -76,14 +72,3 @@ class FileAdmission:
         running, self._running = self._running, None
         if running is not None and running.end == start:
             self._batcher.observe(BatchPerformancePoint(self._log.size(running.start, running.end), now - running.since))
-
-
-def balanced(files: list[FoundFile], count: int) -> list[list[FoundFile]]:
-    """`files` in up to `count` parts, the largest first to the part that has least; none of them empty."""
-    parts: list[list[int]] = [[] for _ in range(min(count, len(files)))]
-    loads = [0] * len(parts)
-    for index in sorted(range(len(files)), key=lambda index: -files[index].length):
-        lightest = min(range(len(parts)), key=lambda part: (loads[part], len(parts[part])))
-        parts[lightest].append(index)
-        loads[lightest] += files[index].length
-    return [[files[index] for index in sorted(part)] for part in parts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -14,17 +13,19 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
-from eventide.kernels.contract import DEDUP, OP, SEQ, WINDOW_END, WINDOW_START
+from eventide.kernels.contract import DEDUP, OP, SEQ
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.logical import EmitMode, Filter, Tumble
 from eventide.plan.meeting import Meet, meeting
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
+from eventide.scan.finishing import finish
 from eventide.scan.fused import FusedScan
+from eventide.scan.output import RANK, Finish, WindowIds
 from eventide.scan.packing import HOW, PACKED, Meeting, Packing
 from eventide.scan.row_groups import RowGroups
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
-from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, RANK, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
+from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
 from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, ShardProcessor
 from eventide.spark.resolve import CARRIED, MARK, PASSED, override, resolve_scan
 from eventide.spark.sharding import shard_numbers
@@ -35,12 +36,10 @@ from eventide.spark.sources.registry import source_frame
 from eventide.spark.sources.scan import decoded, fused_scan, scanned, settings_of
 from eventide.spark.types import to_arrow_schema
 
-WINDOW_ID = "window_id"
-
 
 @dataclass(frozen=True)
 class Compiled:
-    """A stream that is ready to start. `frame` has TAG, the output columns, SIDE and ACCOUNT."""
+    """A stream that is ready to start. `frame` has tagged blobs, or TAG, the output columns, SIDE, ACCOUNT and RANK."""
 
     frame: DataFrame
     spec: IntakeSpec
@@ -50,26 +49,12 @@ class Compiled:
     fused: tuple[bool, ...]  # per source: whether tasks read its files by themselves
 
 
-@dataclass(frozen=True)
-class WindowIds:
-    """Adds WINDOW_ID = hash(plan_id, start, end in nanoseconds): one hash per distinct window, not per row."""
+def compile_stream(physical: Physical, context: SourceContext, shards: int, *, typed: bool = False) -> Compiled:
+    """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
-    plan_id: str
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        starts = table[WINDOW_START].cast(pa.int64()).to_pylist()
-        ends = table[WINDOW_END].cast(pa.int64()).to_pylist()
-        known: dict[tuple[int | None, int | None], str | None] = {(None, None): None}
-        for pair in zip(starts, ends, strict=True):
-            if pair not in known:
-                text = f"{self.plan_id}:{pair[0] * 1000}:{pair[1] * 1000}"
-                known[pair] = hashlib.sha256(text.encode()).hexdigest()[:32]
-        ids = pa.array([known[pair] for pair in zip(starts, ends, strict=True)], pa.string())
-        return table.append_column(WINDOW_ID, ids)
-
-
-def compile_stream(physical: Physical, context: SourceContext, shards: int) -> Compiled:
-    """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing."""
+    What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select list that
+    only Spark can evaluate.
+    """
     inbox = inbox_frame(context)
     numbers = tuple(shard_numbers(shards))
     fusions = [_fusion(context, branch) for branch in physical.branches]
@@ -80,7 +65,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
     analyzed = analyze(context.spark, physical, schema)
     misfits = [number for number, fusion in enumerate(fusions) if fusion is not None and not _fits(fusion, analyzed)]
     if misfits:
-        return compile_stream(unfused(physical, misfits), context, shards)
+        return compile_stream(unfused(physical, misfits), context, shards, typed=typed)
     spec = kernel_spec(physical, analyzed)
     packed = []
     for number, (frame, fusion) in enumerate(zip(frames, fusions, strict=True)):
@@ -94,16 +79,16 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int) -> C
         told = [controls(inbox, branch.source, number, numbers) for number, branch in enumerate(physical.branches)]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    tagged = (
-        reduce(DataFrame.union, packed)
-        .groupBy("shard")
-        .transformWithState(ShardProcessor(spec, physical.plan_id, numbers), TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
-    )
-    decorate = None if physical.window is None else WindowIds(physical.plan_id)
-    unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
-    wide = tagged.mapInArrow(unpacker, _wide_schema(analyzed.main))
+    finished = None if typed else _finished_by_tasks(physical, analyzed)
+    processor = ShardProcessor(spec, physical.plan_id, numbers, finished)
+    shuffled = reduce(DataFrame.union, packed).groupBy("shard")
+    frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
+    if finished is None:
+        decorate = None if physical.window is None else WindowIds(physical.plan_id)
+        unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
+        frame = _finished_by_spark(physical, frame.mapInArrow(unpacker, _wide_schema(analyzed.main)))
     outputs, originals = to_arrow_schema(analyzed.outputs), to_arrow_schema(schema)
-    return Compiled(_finish(physical, wide), spec, outputs, originals, physical.ordered, tuple(fusion is not None for fusion in fusions))
+    return Compiled(frame, spec, outputs, originals, physical.ordered, tuple(fusion is not None for fusion in fusions))
 
 
 def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
@@ -234,7 +219,19 @@ def _wide_schema(main: StructType) -> StructType:
     return StructType(fields)
 
 
-def _finish(physical: Physical, wide: DataFrame) -> DataFrame:
+def _finished_by_tasks(physical: Physical, analyzed: Analyzed) -> Finish | None:
+    """HAVING and the select list, evaluated where the kernel runs; None if only Spark can."""
+    columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
+    outputs = {named.name: named.sql for named in physical.outputs}
+    rank = OP if physical.emit.mode is EmitMode.CHANGES else None
+    made = finish(outputs, physical.having, columns, physical.plan_id, rank)
+    if made is None or len(outputs) < len(physical.outputs):
+        return None
+    fits = all(field.dataType.simpleString() == each.type for field, (_, each) in zip(analyzed.outputs.fields, made.outputs, strict=True))
+    return made if fits else None
+
+
+def _finished_by_spark(physical: Physical, wide: DataFrame) -> DataFrame:
     """HAVING and the select list, evaluated by Spark on rows of the main output only."""
     is_main = F.col(TAG) == "main"
     if physical.having is not None:

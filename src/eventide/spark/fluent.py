@@ -19,9 +19,10 @@ from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Stream
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
+from eventide.scan.output import RANK
 from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.engine import Engine
-from eventide.spark.pack import ACCOUNT, RANK, SIDE, TAG
+from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.session import STREAMING, default_shards
@@ -70,7 +71,7 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     spark = _session(frames)
     _refuse_heartbeat(physical)
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
-    return compile_stream(physical, SourceContext(spark, None, Path(), frames=frames), shards).frame
+    return compile_stream(physical, SourceContext(spark, None, Path(), frames=frames), shards, typed=True).frame
 
 
 def rows(stream: Stream, frames: Frames) -> DataFrame:
@@ -155,7 +156,7 @@ class _FrameEngine(Engine):
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
         context = SourceContext(self.spark, inbox, self._layout.root / "sources", frames=self._frames)
-        return compile_stream(physical, context, shards)
+        return compile_stream(physical, context, shards, typed=True)
 
 
 def start(stream: Stream, frames: Frames, checkpoint: str, sink: Sink | None) -> FluentQuery:

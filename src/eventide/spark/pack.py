@@ -80,7 +80,6 @@ def numbered(rows: pa.Table, task: int) -> pa.Table:
 # Out of the operator: tagged blobs, unpacked into one wide typed row form ------------------------------------------
 
 TAG, SIDE, ACCOUNT = "__tag", "__side", "__account"
-RANK = "__rank"  # main rows of a batch leave in this order; NULL: as they come
 TAGGED_SCHEMA = "tag string, blob binary"
 
 

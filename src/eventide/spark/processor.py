@@ -17,6 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eventide.kernels.contract import SIDE_SCHEMA, Clock, FoldingKernel, KernelSpec, Output
+from eventide.scan.output import Finish
 from eventide.scan.packing import from_blob, to_blob
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.store import SparkStore
@@ -52,8 +53,11 @@ class Marks:
 
 
 class ShardProcessor(StatefulProcessor):
-    def __init__(self, spec: KernelSpec, plan_id: str, numbers: tuple[int, ...]) -> None:
+    """`finish` makes of the kernel's rows what the user sees; without it Spark does, behind the operator."""
+
+    def __init__(self, spec: KernelSpec, plan_id: str, numbers: tuple[int, ...], finish: Finish | None = None) -> None:
         self._spec = spec
+        self._finish = finish
         self._plan_id = plan_id
         self._shard_of = {number: shard for shard, number in enumerate(numbers)}
 
@@ -95,22 +99,24 @@ class ShardProcessor(StatefulProcessor):
         if "flush" in controls:
             output = output.merge(self._kernel.on_flush(max(controls["flush"]), clock, self._store))
         output.events.update(facts)
-        yield from self._finish(key, clock, received, output, marks)
+        yield from self._done(key, clock, received, output, marks)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         clock = _clock(timerValues)
         self._store.begin()
         self._store.set_timer(None)  # Spark forgets a timer that has expired
-        yield from self._finish(key, clock, 0, self._kernel.on_time(clock, self._store), Marks())
+        yield from self._done(key, clock, 0, self._kernel.on_time(clock, self._store), Marks())
 
     def close(self) -> None:
         pass
 
-    def _finish(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks) -> Iterator[Row]:
+    def _done(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks) -> Iterator[Row]:
         self._move_timer(output.wake_at)
         self._store.end()
         shard = self._shard_of[key[0]]
         for table in output.main:
+            if self._finish is not None:
+                table = self._finish(table)
             if table.num_rows:
                 yield Row(tag="main", blob=to_blob(table))
         for table in output.side:

@@ -16,7 +16,7 @@ from eventide.kernels.windows import Paces
 from eventide.plan.logical import EmitMode, Hop, LatePolicy, Tumble
 from eventide.plan.physical import Physical
 from eventide.plan.side_output import REINJECT
-from eventide.spark.compile import WindowIds
+from eventide.scan.output import WindowIds
 from eventide.spark.session import frame_of
 
 # What merges two results of an aggregate into one. Others need more than their result: avg its count, and so on.

@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame
 
 from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.spark.pack import ACCOUNT, RANK, SIDE, TAG
+from eventide.scan.output import RANK
+from eventide.scan.packing import from_blob
+from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side import SideOutput
 from eventide.spark.sinks.contract import Sink
 from eventide.storage.late_line import LateLine
@@ -66,9 +68,10 @@ class Router:
     def _route(self, table: pa.Table, batch: int) -> None:
         if table.num_rows == 0:
             return
-        main = self._main(table)
-        side = self._side(table)
-        account = self._account(batch, _tagged(table, "account")[ACCOUNT].to_pylist())
+        given = _opened(table) if table.column_names == ["tag", "blob"] else _sorted_out(table)
+        main = self._in_order(given.main)
+        side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()
+        account = self._account(batch, given.accounts)
         for sink in self.sinks:
             sink.write(batch, main)
         if self.late_sinks:
@@ -81,19 +84,12 @@ class Router:
         self.results.write(main, self.side.keep(side), account)
         self.side.stored(batch)
 
-    def _main(self, table: pa.Table) -> pa.Table:
-        main = _tagged(table, "main")
+    def _in_order(self, main: pa.Table | None) -> pa.Table:
+        if main is None:
+            return self.outputs.empty_table()
         if main.num_rows and main[RANK].null_count == 0:
             main = main.take(pc.array_sort_indices(main[RANK]))  # stable: what is taken back, of all shards, comes first
         return main.select(self.outputs.names).cast(self.outputs)
-
-    def _side(self, table: pa.Table) -> pa.Table:
-        side = _tagged(table, "side")
-        if side.num_rows == 0:
-            return PAYLOAD_SCHEMA.empty_table()
-        struct = side[SIDE].combine_chunks()
-        fields = {struct.type.field(i).name: column for i, column in enumerate(struct.flatten())}
-        return to_payloads(pa.table(fields))
 
     def _account(self, batch: int, accounts: list[str]) -> Account:
         counts: Counter[str] = Counter()
@@ -145,5 +141,27 @@ class Router:
         return gauges
 
 
-def _tagged(table: pa.Table, tag: str) -> pa.Table:
-    return table.filter(pc.equal(table[TAG], tag))
+@dataclass(frozen=True)
+class _Given:
+    """What the operator gave in a batch; None where there is nothing of a kind."""
+
+    main: pa.Table | None
+    side: pa.Table | None
+    accounts: list[str]
+
+
+def _opened(table: pa.Table) -> _Given:
+    """From tagged blobs."""
+    blobs: dict[str, list[bytes]] = {}
+    for tag, blob in zip(table["tag"].to_pylist(), table["blob"], strict=True):
+        blobs.setdefault(tag, []).append(blob.as_buffer())
+    tables = {tag: pa.concat_tables(map(from_blob, blobs[tag])) for tag in ("main", "side") if tag in blobs}
+    return _Given(tables.get("main"), tables.get("side"), [bytes(blob).decode() for blob in blobs.get("account", [])])
+
+
+def _sorted_out(table: pa.Table) -> _Given:
+    """From rows of all kinds that Spark has finished."""
+    main, side, accounts = (table.filter(pc.equal(table[TAG], tag)) for tag in ("main", "side", "account"))
+    struct = side[SIDE].combine_chunks()
+    fields = {struct.type.field(i).name: column for i, column in enumerate(struct.flatten())}
+    return _Given(main, pa.table(fields) if side.num_rows else None, accounts[ACCOUNT].to_pylist())
