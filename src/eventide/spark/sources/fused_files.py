@@ -12,7 +12,6 @@ import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,12 +65,14 @@ class _Share(InputPartition):
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: str) -> None:
         self._text = settings
+        self._loaded: ScanSettings | None = None
         self._opened: FileAdmission | None = None
 
-    @cached_property
+    @property
     def _settings(self) -> ScanSettings:
-        settings: ScanSettings = pickle.loads(base64.b64decode(self._text))
-        return settings
+        if self._loaded is None:
+            self._loaded = pickle.loads(base64.b64decode(self._text))
+        return self._loaded
 
     @property
     def _admission(self) -> FileAdmission:

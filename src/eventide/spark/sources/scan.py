@@ -6,6 +6,7 @@ import base64
 import pickle
 from pathlib import Path
 
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
@@ -22,6 +23,7 @@ from eventide.scan.row_groups import RowGroups
 from eventide.spark.pack import PACKED_SCHEMA
 from eventide.spark.resolve import PASSED
 from eventide.spark.session import default_shards
+from eventide.spark.sources import fused_files
 from eventide.spark.sources.common import CORRUPT, hidden, user_schema
 from eventide.spark.sources.fused_files import FusedFiles, ScanSettings
 from eventide.storage.listing import local_path
@@ -29,6 +31,7 @@ from eventide.storage.listing import local_path
 
 def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     """Packed rows, and lines that Spark must decode."""
+    cloudpickle.register_pickle_by_value(fused_files)  # type: ignore[no-untyped-call]  # so that planning a batch imports nothing
     spark.createDataFrame([], "nothing int")  # makes this session the active one, which is where Spark looks data sources up
     try:
         spark.dataSource.register(FusedFiles)
