@@ -27,7 +27,7 @@ from tests.sinks import postgres_server  # noqa: E402
 
 BATCHES = 8
 DEATHS = 8  # of the writer, before it may come to its end
-WORKERS = 4.0  # that die for each thing that the writer says
+WORKERS = 3.0  # that die for each thing that the writer says
 
 
 @dataclass

@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MOMENTS = ("start", "written", "tick", "sink", "commit", "ticked")
 SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "sink", "ticked": "ticked"}
 LONGEST_SILENCE = 180.0  # seconds without a word from the writer: a hang
+MOST_DUE = 4  # deaths of workers that are still to come: on a busy machine Spark needs seconds to start another
 LONGEST_PAUSE = 2.0  # seconds between what the writer says and the death of a worker
 LAST_BREATH = 30.0  # seconds that a killed writer's JVM and workers may go on
 # Code that is compiled quickly rather than well suits a JVM that lives for seconds.
@@ -88,7 +89,7 @@ class Killer:
                 word = line.split()[0]
                 if word == "failed":
                     self.failures.append(line.removeprefix("failed ").strip())
-                else:
+                elif len(due) < MOST_DUE:
                     deaths = int(plan.workers + self.chance.random())
                     due += [heard + self.chance.uniform(0, LONGEST_PAUSE) for _ in range(deaths)]
                 if plan.moment is not None and word == SIGN_OF.get(plan.moment):

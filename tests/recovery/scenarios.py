@@ -27,7 +27,7 @@ from eventide.testing import ReferenceDatabase
 
 ROWS = 200
 END = 10_000_000
-MOST_FAILURES = 20  # of streams, in one tick: a worker that is killed often enough fails its stream
+MOST_FAILURES = 100  # of streams, in one tick: a worker that is killed often enough fails its stream
 COLUMNS = "id BIGINT, ts BIGINT, visitor STRING, amount BIGINT, EVENT TIME ts TYPE unixtimestamp_ms"
 LAG = "WATERMARK FOR ts AS ts - INTERVAL '3' SECOND"
 SOURCES = {

@@ -17,7 +17,7 @@ from tests.sinks.postgres_server import MISSING, binaries, server
 
 BATCHES = 4
 DEATHS = ("written", "sink", "start", "commit", "tick")  # a life costs up to half a minute; the soak run has all moments
-WORKERS = 0.8  # that die for each thing that the writer says
+WORKERS = 2.0  # that die for each thing that the writer says
 PARTS = ("rows", "late", "duplicate", "files", "late files", "dead letters", "function")
 
 
@@ -45,7 +45,7 @@ def outcome(killer: Killer) -> dict[str, Any]:
 
 
 def test_drivers_and_workers_were_killed_and_left_nothing_behind(killer: Killer) -> None:
-    assert killer.drivers == dict.fromkeys(DEATHS, 1) and killer.kills >= 20, (killer.drivers, killer.workers)
+    assert killer.drivers == dict.fromkeys(DEATHS, 1) and killer.kills >= 24, (killer.drivers, killer.workers)
     assert killer.left_behind() == []
 
 
