@@ -89,7 +89,8 @@ class Router:
             return self.outputs.empty_table()
         if main.num_rows and main[RANK].null_count == 0:
             main = main.take(pc.array_sort_indices(main[RANK]))  # stable: what is taken back, of all shards, comes first
-        return main.select(self.outputs.names).cast(self.outputs)
+        columns = [main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type) for field in self.outputs]
+        return pa.Table.from_arrays(columns, schema=self.outputs)
 
     def _account(self, batch: int, accounts: list[str]) -> Account:
         counts: Counter[str] = Counter()
