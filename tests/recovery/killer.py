@@ -37,7 +37,7 @@ SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "s
 LONGEST_SILENCE = 180.0  # seconds without a word from the writer: a hang
 MOST_DUE = 4  # deaths of workers that are still to come: on a busy machine Spark needs seconds to start another
 LONGEST_PAUSE = 2.0  # seconds between what the writer says and the death of a worker
-LAST_BREATH = 30.0  # seconds that a killed writer's JVM and workers may go on
+LAST_BREATH = 90.0  # seconds that a killed writer's JVM and workers may go on
 # Code that is compiled quickly rather than well suits a JVM that lives for seconds.
 QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
 
