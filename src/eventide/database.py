@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from eventide.spark.running import RunningStream
 
 _HEARTBEAT_SECONDS = 0.25
+_STARTED_AT_ONCE = 2  # streams: each starts Python processes, and Spark waits ten seconds for one, on a busy machine, too
 _SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
 _OPTIONS = ("master", "conf", "shards")
 
@@ -274,11 +275,10 @@ class Database:
         self._send_back()
         while True:
             running = [self._open(name) for name in self.catalog.streams]
-            for stream in running:  # all of them work while the first one is waited for
-                stream.start()
-                stream.publish()
-            for stream in running:
-                stream.process()
+            cold = [stream for stream in running if not stream.is_active]
+            for first in range(0, len(cold), _STARTED_AT_ONCE):
+                _process_together(cold[first : first + _STARTED_AT_ONCE])
+            _process_together(running)
             if not self._send_back():
                 break
         for name in self.catalog.streams:
@@ -477,6 +477,15 @@ class Database:
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _process_together(streams: list[RunningStream]) -> None:
+    """Let streams take in all that is there; all of them work while the first one is waited for."""
+    for stream in streams:
+        stream.start()
+        stream.publish()
+    for stream in streams:
+        stream.process()
 
 
 def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
