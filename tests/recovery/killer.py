@@ -147,7 +147,10 @@ class Killer:
         return False
 
     def _kill_worker(self, writer: subprocess.Popen[str]) -> None:
-        workers = [process for process in _family(writer) if _is_worker(process)]
+        """-9 for one that runs tasks, mostly; the death of one that starts a stream fails the stream, after ten seconds."""
+        family = _family(writer)
+        tasks = [process for process in family if _runs(process, "pyspark.daemon")]
+        workers = tasks if self.chance.random() < 0.95 else [process for process in family if _runs(process, "pyspark.")]
         if workers:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self.chance.choice(workers).kill()
@@ -169,8 +172,9 @@ def _family(writer: subprocess.Popen[str]) -> list[psutil.Process]:
     return []
 
 
-def _is_worker(process: psutil.Process) -> bool:
+def _runs(process: psutil.Process, module: str) -> bool:
+    """Whether it is a Python process of a module whose name begins so."""
     with contextlib.suppress(psutil.Error):
         command = process.cmdline()
-        return "-m" in command and any(part.startswith("pyspark.") for part in command)
+        return "-m" in command and any(part.startswith(module) for part in command)
     return False
