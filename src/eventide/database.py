@@ -438,6 +438,7 @@ class Database:
                     self._publish_live()
                 for name in self.catalog.streams if self._live else ():
                     running = self._open(name)
+                    running.keep_running()
                     if running.is_active:
                         running.beat()
             time.sleep(_HEARTBEAT_SECONDS)

@@ -149,5 +149,3 @@ def test_a_stream_its_late_rows_and_its_side_output_in_tables(postgres: Server, 
     assert sorted(ask(postgres, "SELECT k, total FROM totals")) == [("a", 3), ("b", 5)]
     assert ask(postgres, "SELECT k, v, ts FROM late_rows") == [("a", 7, 300)]
     assert ask(postgres, "SELECT kind, original_event ->> 'v', \"window\" ->> 'end' FROM dlq") == [("late", "7", "1970-01-01T00:00:01Z")]
-
-

@@ -60,9 +60,7 @@ def test_a_rate_limit_drops_from_the_sink_and_not_from_the_stream(db: Database, 
         db.read("o$late")
 
 
-def test_a_side_sink_that_fails_or_hangs_does_not_stop_the_stream(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_side_sink_that_fails_or_hangs_does_not_stop_the_stream(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create(db, {"late.sink": "dlq", "error.sink": "dlq"}, tmp_path / "dlq")
 
     def refuse(self: FilesSink, batch: int, rows: pa.Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +38,7 @@ def lines(spark: SparkSession, path: str, target: int, state: Path) -> DataFrame
     """The lines of files, as a scan reads them that leaves them to Spark."""
     LateLine(state / "line.json").draw(None)
     scan = FusedScan(RawLines(()), Resolution(), None, (), Packing(0, (0,), Meeting(), 0))
-    return scanned(spark, ScanSettings(scan, local_path(path), state, state / "line.json", 2, target_latency=target / SECOND))
+    return scanned(spark, ScanSettings(pickle.dumps(scan), local_path(path), state, state / "line.json", 2, target_latency=target / SECOND))
 
 
 class Run:

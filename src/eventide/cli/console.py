@@ -115,4 +115,3 @@ def accounting_line(accounts: Mapping[str, int]) -> Text:
     line = Text(f"rows in {rows_in:,} = " + " + ".join(f"{kind} {count:,}" for kind, count in parts))
     missing = rows_in - sum(count for _, count in parts)
     return line.append(" ✓", style="green") if missing == 0 else line.append(f" ✗ off by {missing:,}", style="bold red")
-

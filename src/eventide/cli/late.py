@@ -159,5 +159,3 @@ def _length(micros: int) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.4f}".rstrip("0").rstrip(".") + " %"
-
-

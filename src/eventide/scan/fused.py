@@ -1,7 +1,7 @@
 """The fused scan: read, decode, resolve event time, filter, project and pack inside one task.
 
 Rows then never cross from the JVM to Python one column at a time. Lines that only Spark can judge leave as they are, for
-Spark to decode behind the scan.
+Spark to decode behind the scan; a scan behind which nobody decodes fails on them, so that it can be run again by a plan that does.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ ROW, RECEIVED = "row", "received"
 SCANNED = pa.schema([*PACKED, (ROW, pa.string()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
 _FILE_BITS = 44  # of an order of arrival: below them the place in the file, above them the file
+
+
+class LinesLeftToSpark(Exception):
+    """There are lines that only Spark can judge, and nobody behind the scan to do it."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class FusedScan:
     packing: Packing
     identity: Expression | None = None
     numbered: bool = False  # whether the kernel must know in which order rows came
+    leaves_lines: bool = True  # whether Spark decodes, behind the scan, what this one does not
 
     def read(self, ranges: Iterable[FileRange], at: int, task: int, line: Line | None = None) -> Iterator[pa.RecordBatch]:
         """`at` is the batch's own time, which Spark logs, in microseconds. With a `line` rows may be folded."""
@@ -100,6 +105,8 @@ class FusedScan:
             for piece in self.reader.read(file):
                 first = (file.number << _FILE_BITS) + piece.at
                 if piece.rows is None:
+                    if not self.leaves_lines:
+                        raise LinesLeftToSpark(f"{file.path}, from byte {piece.at}")
                     yield _left_to_spark(piece, received, first)
                     continue
                 rows = self._arrivals(piece.rows, received, at, first)

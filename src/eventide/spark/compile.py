@@ -26,8 +26,9 @@ from eventide.scan.row_groups import RowGroups
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.kernels import kernel_spec
 from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
-from eventide.spark.processor import SIDE_OUTPUT_SCHEMA, ShardProcessor
+from eventide.spark.processor import ShardProcessor
 from eventide.spark.resolve import CARRIED, MARK, PASSED, override, resolve_scan
+from eventide.spark.shard import SIDE_OUTPUT_SCHEMA, ShardWork
 from eventide.spark.sharding import shard_numbers
 from eventide.spark.sources.common import Scans, SourceContext, user_schema, with_hidden
 from eventide.spark.sources.embedded import controls, inbox_frame
@@ -49,8 +50,11 @@ class Compiled:
     fused: tuple[bool, ...]  # per source: whether tasks read its files by themselves
 
 
-def compile_stream(physical: Physical, context: SourceContext, shards: int, *, typed: bool = False) -> Compiled:
+def compile_stream(physical: Physical, context: SourceContext, shards: int, *, typed: bool = False, decodes: bool = False) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
+
+    With `decodes` Spark decodes, behind the fused scans, lines that only it can judge. Without, a scan that meets one fails
+    with LinesLeftToSpark: most streams never do, and what stands ready costs every batch.
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select list that
     only Spark can evaluate.
@@ -65,7 +69,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, *, t
     analyzed = analyze(context.spark, physical, schema)
     misfits = [number for number, fusion in enumerate(fusions) if fusion is not None and not _fits(fusion, analyzed)]
     if misfits:
-        return compile_stream(unfused(physical, misfits), context, shards, typed=typed)
+        return compile_stream(unfused(physical, misfits), context, shards, typed=typed, decodes=decodes)
     spec = kernel_spec(physical, analyzed)
     packed = []
     for number, (frame, fusion) in enumerate(zip(frames, fusions, strict=True)):
@@ -73,14 +77,14 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, *, t
         if fusion is None or context.scans is None:
             packed.append(_to_pack(physical, number, frame, names, analyzed).drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA))
         else:
-            scan = fused_scan(physical, physical.branches[number].source, fusion, packing)
+            scan = fused_scan(physical, physical.branches[number].source, fusion, packing, decodes or fusion.left_to_spark)
             packed.append(_fused(context, context.scans, physical, number, frames, names, analyzed, scan))
     if inbox is not None:
         told = [controls(inbox, branch.source, number, numbers) for number, branch in enumerate(physical.branches)]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
     finished = None if typed else _finished_by_tasks(physical, analyzed)
-    processor = ShardProcessor(spec, physical.plan_id, numbers, finished)
+    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished))
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if finished is None:
@@ -138,10 +142,10 @@ def _fused(
     analyzed: Analyzed,
     scan: FusedScan,
 ) -> DataFrame:
-    """What the scan has packed, and behind it the lines that it left to Spark."""
+    """What the scan has packed, and behind it the lines that it leaves to Spark."""
     source = physical.branches[number].source
     frame = scanned(context.spark, settings_of(context.spark, source, scan, scans.folder / str(number), scans.line))
-    if isinstance(scan.reader, RowGroups):
+    if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
         return frame.select(*PACKED.names)
     lines = _branch(physical, number, decoded(frame, source, scan.reader.columns))
     aligned = _align([lines if n == number else other for n, other in enumerate(frames)], names)[number]

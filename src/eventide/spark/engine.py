@@ -74,7 +74,16 @@ class Engine:
         line = LateLine(self._layout.late_line(stream.name)) if any(compiled.fused) else None
         router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side, line=line)
         spools = {name: Spool(self._layout.source(name)) for name in names}
-        running = RunningStream(stream.name, self._layout.stream(stream.name), compiled, router, inbox, spools, heartbeat)
+        running = RunningStream(
+            stream.name,
+            self._layout.stream(stream.name),
+            compiled,
+            partial(self._decoding, stream, physical),
+            router,
+            inbox,
+            spools,
+            heartbeat,
+        )
         self._streams[stream.name] = running
         for sink in sinks:
             self.attach(stream, sink)
@@ -184,13 +193,20 @@ class Engine:
             self._owns_spark = False
             sessions.release()
 
-    def _compile(self, physical: Physical, shards: int) -> Compiled:
+    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         name = physical.stream.name
         session = sessions.streaming_session(self.spark, shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.late_line(name))
         context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", scans)
-        return compile_stream(physical, context, shards)
+        return compile_stream(physical, context, shards, decodes=decodes)
+
+    def _decoding(self, stream: logical.Stream, physical: Physical) -> Compiled:
+        """The stream with Spark ready, from now on, to decode the lines that its scans cannot."""
+        path = self._layout.plan(stream.name)
+        write_json(path, {**read_json(path), "decodes": True})
+        _, compiled = self._settings(stream, physical)
+        return compiled
 
     def _settings(self, stream: logical.Stream, physical: Physical) -> tuple[dict[str, Any], Compiled]:
         """What was fixed when the stream first ran: its meaning, its place, its shards, its identity, and who reads its files."""
@@ -208,7 +224,8 @@ class Engine:
             raise moved(kept["place"], place)
         if kept["plan_id"] != physical.plan_id:
             raise another_plan(stream.name, kept["plan"], text)
-        compiled = self._compile(unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused]), kept["shards"])
+        as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
+        compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False))
         if list(compiled.fused) != kept["fused"]:
             raise CheckpointError(
                 f"stream {stream.name} has begun with a fused scan, and Spark's own reader would not know which files it has taken",
@@ -219,9 +236,7 @@ class Engine:
 
 def _pulses(physical: Physical) -> list[Pulse]:
     by_name = {branch.source.name: branch for branch in physical.branches}
-    return [
-        Pulse(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark)) for name, branch in by_name.items()
-    ]
+    return [Pulse(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark)) for name, branch in by_name.items()]
 
 
 def moved(origin: str, place: str) -> CheckpointError:

@@ -152,7 +152,7 @@ class _FrameEngine(Engine):
         self._frames = frames
         super().__init__(layout, spark, None, {}, int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)))
 
-    def _compile(self, physical: Physical, shards: int) -> Compiled:
+    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
         context = SourceContext(self.spark, inbox, self._layout.root / "sources", frames=self._frames)

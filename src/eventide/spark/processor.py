@@ -1,162 +1,58 @@
-"""The stateful operator: a kernel per shard, run by Spark's transformWithState.
+"""The stateful operator, as Spark's transformWithState calls it: with a shard's packed rows, or when the shard's timer has expired.
 
-Spark calls it with a shard's packed rows, or when the shard's timer has expired. A shard has one timer, at the time for
-which the kernel last asked. What comes out are tagged blobs: main rows, side rows, and one account per call.
+For every query Spark starts a Python process that does nothing but ask which states `init` declares. So this module imports
+little: the kernel and all that it needs are loaded when the first rows come.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
+import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark import cloudpickle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from eventide.kernels.contract import SIDE_SCHEMA, Clock, FoldingKernel, KernelSpec, Output
-from eventide.scan.output import Finish
-from eventide.scan.packing import from_blob, to_blob
-from eventide.spark.clock import from_spark_ms, to_spark_ms
-from eventide.spark.store import SparkStore
-from eventide.storage.inbox import STREAM_KINDS
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, ValueState
 
-NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
+    from eventide.spark.shard import ShardWork, ShardWorker
 
-# A kernel's side rows plus what only the runner knows.
-SIDE_OUTPUT_SCHEMA = pa.schema(
-    [
-        *SIDE_SCHEMA,
-        pa.field("processing_time", pa.timestamp("us", tz="UTC")),
-        pa.field("watermark", pa.timestamp("us", tz="UTC")),
-        pa.field("plan_id", pa.string()),
-        pa.field("shard", pa.int32()),
-    ]
-)
+# As types and not as text, which Spark would send to the JVM to parse in every task.
+_VALUE = StructType([StructField("value", BinaryType())])
+_PLACE = StructType([StructField("space", StringType()), StructField("bucket", LongType()), StructField("number", IntegerType())])
 
 
-@dataclass
-class Marks:
-    """What a batch says of each source's time: the watermark that it may claim, the latest event time seen, and flushed."""
+class States(NamedTuple):
+    """See `spark.store`."""
 
-    claims: dict[int, int] = field(default_factory=dict)
-    tops: dict[int, int] = field(default_factory=dict)
-    flushes: dict[int, int] = field(default_factory=dict)
-
-    def add(self, row: Row) -> None:
-        flushed = row.at if row.control == "flush" else None
-        for marks, value in ((self.claims, row.claim), (self.tops, row.top), (self.flushes, flushed)):
-            if value is not None:
-                marks[row.branch] = max(value, marks.get(row.branch, value))
+    index: ValueState
+    blobs: MapState
 
 
 class ShardProcessor(StatefulProcessor):
-    """`finish` makes of the kernel's rows what the user sees; without it Spark does, behind the operator."""
-
-    def __init__(self, spec: KernelSpec, plan_id: str, numbers: tuple[int, ...], finish: Finish | None = None) -> None:
-        self._spec = spec
-        self._finish = finish
-        self._plan_id = plan_id
-        self._shard_of = {number: shard for shard, number in enumerate(numbers)}
+    def __init__(self, work: ShardWork) -> None:
+        self._work: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+        self._worker: ShardWorker | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._store = SparkStore(handle)
-        self._kernel = self._spec.build()
+        self._states = States(handle.getValueState("index", _VALUE), handle.getMapState("blobs", _PLACE, _VALUE))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        clock = _clock(timerValues)
-        tables, partials, controls, marks, facts = [], [], dict[str, list[Any]](), Marks(), Counter[str]()
-        folded = 0
-        for row in rows:
-            marks.add(row)
-            if row.facts is not None:
-                facts.update(json.loads(row.facts))
-            if row.folded is not None:
-                partials.append(from_blob(row.blob))
-                folded += row.folded
-            elif row.blob is not None:
-                tables.append(from_blob(row.blob))
-            elif row.control in STREAM_KINDS:
-                controls.setdefault(row.control, []).append(row.at)
-        if not tables and not partials and not controls:
-            yield self._account(key, clock, 0, Output(), marks)
-            return
-        self._store.begin()
-        output, received = Output(), folded
-        if partials and isinstance(self._kernel, FoldingKernel):
-            output = self._kernel.on_folded(pa.concat_tables(partials), folded, clock, self._store)
-        if tables:
-            table = pa.concat_tables(tables, promote_options="default")  # only some tell of problems
-            received += table.num_rows
-            output = output.merge(self._kernel.on_rows(table, clock, self._store))
-        if "wake" in controls:
-            output = output.merge(self._kernel.on_time(clock, self._store))
-        if "tick" in controls:
-            output = output.merge(self._kernel.on_tick(clock, self._store))
-        if "flush" in controls:
-            output = output.merge(self._kernel.on_flush(max(controls["flush"]), clock, self._store))
-        output.events.update(facts)
-        yield from self._done(key, clock, received, output, marks)
+        return self._loaded().on_rows(key, rows, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        clock = _clock(timerValues)
-        self._store.begin()
-        self._store.set_timer(None)  # Spark forgets a timer that has expired
-        yield from self._done(key, clock, 0, self._kernel.on_time(clock, self._store), Marks())
+        return self._loaded().on_timer(key, timerValues)
 
     def close(self) -> None:
         pass
 
-    def _done(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks) -> Iterator[Row]:
-        self._move_timer(output.wake_at)
-        self._store.end()
-        shard = self._shard_of[key[0]]
-        for table in output.main:
-            if self._finish is not None:
-                table = self._finish(table)
-            if table.num_rows:
-                yield Row(tag="main", blob=to_blob(table))
-        for table in output.side:
-            if table.num_rows:
-                yield Row(tag="side", blob=to_blob(self._complete(table, clock, shard)))
-        gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
-        yield self._account(key, clock, received, output, marks, gauges)
+    def _loaded(self) -> ShardWorker:
+        if self._worker is None:
+            from eventide.spark.shard import ShardWorker
 
-    def _account(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks, gauges: dict[str, int] | None = None) -> Row:
-        """One call's part of the batch's account; `gauges` are None where the kernel was not asked."""
-        account = {
-            "shard": self._shard_of[key[0]],
-            "rows_in": received,
-            "counts": output.counts,
-            "events": output.events,
-            "gauges": gauges,
-            "watermark": clock.watermark,
-            "watermarks": marks.claims,
-            "tops": marks.tops,
-            "flushes": marks.flushes,
-        }
-        return Row(tag="account", blob=json.dumps(account).encode())
-
-    def _move_timer(self, wake_at: int | None) -> None:
-        wanted = None if wake_at is None else to_spark_ms(wake_at)
-        if wanted == self._store.timer:
-            return
-        if self._store.timer is not None:
-            self._handle.deleteTimer(self._store.timer)
-        if wanted is not None:
-            self._handle.registerTimer(wanted)
-        self._store.set_timer(wanted)
-
-    def _complete(self, table: pa.Table, clock: Clock, shard: int) -> pa.Table:
-        own = [clock.now, clock.watermark, self._plan_id, shard]
-        for column, value in zip(list(SIDE_OUTPUT_SCHEMA)[len(SIDE_SCHEMA) :], own, strict=True):
-            table = table.append_column(column, pa.repeat(pa.scalar(value, column.type), table.num_rows))
-        return table
-
-
-def _clock(timer_values: Any) -> Clock:
-    return Clock(from_spark_ms(timer_values.getCurrentWatermarkInMs()), timer_values.getCurrentProcessingTimeInMs() * 1000)
-
+            self._worker = ShardWorker(pickle.loads(self._work), self._handle, self._states)
+        return self._worker

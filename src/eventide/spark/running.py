@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,39 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from eventide.errors import EventideError, StreamFailedError
 from eventide.eventtime.heartbeat import Heartbeat
+from eventide.scan.fused import LinesLeftToSpark
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of
-from eventide.spark.processor import NEXT_CLOSE
 from eventide.spark.router import Router
+from eventide.spark.shard import NEXT_CLOSE
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
 
 
 class RunningStream:
-    """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks."""
+    """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks.
+
+    Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has no place
+    for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan that has.
+    """
 
     def __init__(
-        self, name: str, folder: Path, compiled: Compiled, router: Router, inbox: Inbox, spools: dict[str, Spool], heartbeat: Heartbeat
+        self,
+        name: str,
+        folder: Path,
+        compiled: Compiled,
+        decoding: Callable[[], Compiled],
+        router: Router,
+        inbox: Inbox,
+        spools: dict[str, Spool],
+        heartbeat: Heartbeat,
     ) -> None:
         self.name = name
         self.compiled = compiled
+        self._decoding = decoding  # the same stream, with Spark ready to decode the lines that its scans cannot
         self.router = router
         self.inbox = inbox
         self._spools = spools
@@ -44,9 +58,12 @@ class RunningStream:
         return self._query is not None and self._query.isActive
 
     def start(self) -> None:
-        if self._query is not None:
+        if self._query is not None and not self._must_decode():
             self._raise_if_failed()
             return
+        if self._must_decode():
+            self.stop()
+            self.compiled = self._decoding()
         self.router.failure = None
         if self._has_run:
             self.inbox.publish(self._reminders())
@@ -114,8 +131,17 @@ class RunningStream:
 
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
-        error = None if self._query is None else self._query.exception()
+        error = None if self._query is None or self._must_decode() else self._query.exception()
         return None if error is None else self._failure(error)
+
+    def keep_running(self) -> None:
+        """Start the query again if it has stopped at lines that need another plan."""
+        if self._must_decode():
+            self.start()
+
+    def _must_decode(self) -> bool:
+        error = None if self._query is None or self._query.isActive else self._query.exception()
+        return error is not None and LinesLeftToSpark.__name__ in f"{error}{self.router.failure}"
 
     def _wait(self) -> None:
         if self._query is None:
@@ -123,7 +149,11 @@ class RunningStream:
         try:
             self._query.processAllAvailable()
         except StreamingQueryException as error:
-            raise self._failure(error) from None
+            if not self._must_decode():
+                raise self._failure(error) from None
+            self.start()
+            self._wait()
+            return
         self._note_watermark(self._query)
 
     def _raise_if_failed(self) -> None:

@@ -38,6 +38,7 @@ STARTED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "WARN",
+    "spark.python.daemon.module": "eventide.spark.daemon",
 }
 
 # Settings of every session that runs streams, set on a session of its own so that a user's session keeps its own.
@@ -49,6 +50,7 @@ STREAMING = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stopTimeout": "60s",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",  # else scans and the operator cannot share workers
     "spark.sql.json.enableExactStringParsing": "false",  # an object in a text column reads the same from every source
 }
 
@@ -59,6 +61,10 @@ LOCAL_STREAMING = {
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
+
+# Where a path leaves room for Spark's socket names in the about 100 bytes that a system allows. Between the JVM and Python processes a
+# socket of the network would wait 40 ms for the second packet of every task, since Spark leaves Nagle's algorithm on.
+_LONGEST_SOCKET_FOLDER = 50
 
 _guard = threading.Lock()
 _shared: SparkSession | None = None
@@ -145,6 +151,7 @@ def _start(master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
 
     settings = {
         **STARTED,
+        "spark.python.unix.domain.socket.enabled": str(len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER).lower(),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}",

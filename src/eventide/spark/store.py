@@ -15,7 +15,7 @@ import numpy as np
 from eventide.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+    from eventide.spark.processor import States
 
 _VERSION = 1
 _ENTRY = np.dtype([("bucket", "<i8"), ("blobs", "<i4"), ("bytes", "<i8")])
@@ -24,9 +24,8 @@ _ENTRY = np.dtype([("bucket", "<i8"), ("blobs", "<i4"), ("bytes", "<i8")])
 class SparkStore:
     """Lives as long as a Python worker's task; `begin` and `end` enclose the calls for one shard."""
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._index_state = handle.getValueState("index", "value binary")
-        self._blobs = handle.getMapState("blobs", "space string, bucket long, number int", "value binary")
+    def __init__(self, states: States) -> None:
+        self._index_state, self._blobs = states
         self._index: dict[str, dict[int, tuple[int, int]]] = {}
         self._changed = False
         self.timer: int | None = None  # Spark's milliseconds of the one timer that is registered

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from eventide.storage.results import Account
+if TYPE_CHECKING:
+    from eventide.storage.results import Account
 
 
 class LateLine:

@@ -21,9 +21,7 @@ from psycopg.types.json import Jsonb
 from eventide.errors import SinkError, suggest
 from eventide.kernels.sides import json_text
 
-_LEDGER = sql.SQL(
-    "CREATE TABLE IF NOT EXISTS eventide_batches (query text, sink text, batch bigint NOT NULL, PRIMARY KEY (query, sink))"
-)
+_LEDGER = sql.SQL("CREATE TABLE IF NOT EXISTS eventide_batches (query text, sink text, batch bigint NOT NULL, PRIMARY KEY (query, sink))")
 _CLAIM = sql.SQL(
     "INSERT INTO eventide_batches AS known (query, sink, batch) VALUES (%s, %s, %s) "
     "ON CONFLICT (query, sink) DO UPDATE SET batch = excluded.batch WHERE known.batch < excluded.batch"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from eventide.admission.files import FileAdmission
-    from eventide.kernels.prefold import Line
     from eventide.scan.fused import FusedScan
     from eventide.scan.ranges import FileRange
 
@@ -32,9 +31,12 @@ _FILES, _AT = "files", "at"  # an offset: how many files, and the time of the ba
 
 @dataclass(frozen=True)
 class ScanSettings:
-    """`state_folder` belongs to one source of one query and must live as long as its checkpoint."""
+    """`state_folder` belongs to one source of one query and must live as long as its checkpoint.
 
-    scan: FusedScan
+    `scan` is a pickled FusedScan: only tasks load it, and what it takes.
+    """
+
+    scan: bytes
     path: str
     state_folder: Path
     line: Path  # see storage.late_line
@@ -59,7 +61,7 @@ class _Share(InputPartition):
     ranges: list[FileRange]
     at: int
     task: int
-    line: Line
+    line: dict[str, int | None]  # as storage.late_line has it
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -109,18 +111,20 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_FILES: self._admission.known, _AT: 0}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        from eventide.kernels.prefold import Line
         from eventide.scan.ranges import FileRange, dealt_out
         from eventide.storage.late_line import LateLine
 
         found = self._admission.files(start[_FILES], end[_FILES])
         files = [FileRange(file.path, start[_FILES] + n, file.modified, 0, file.length) for n, file in enumerate(found)]
-        line = Line(**LateLine(self._settings.line).read())
+        line = LateLine(self._settings.line).read()
         return [_Share(ranges, end[_AT], task, line) for task, ranges in enumerate(dealt_out(files, self._settings.tasks))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        from eventide.kernels.prefold import Line
+
+        scan: FusedScan = pickle.loads(self._settings.scan)
         try:
-            yield from self._settings.scan.read(partition.ranges, partition.at, partition.task, partition.line)
+            yield from scan.read(partition.ranges, partition.at, partition.task, Line(**partition.line))
         except FileNotFoundError as error:
             from eventide.errors import SourceError
 

@@ -43,7 +43,8 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     return spark.readStream.format(FusedFiles.name()).schema(schema).option("settings", text).load()
 
 
-def fused_scan(physical: Physical, source: Source, fusion: Fusion, packing: Packing) -> FusedScan:
+def fused_scan(physical: Physical, source: Source, fusion: Fusion, packing: Packing, decodes: bool) -> FusedScan:
+    """`decodes`: whether Spark decodes, behind the scan, what only it can."""
     parser = None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
     if isinstance(parser, CustomParser):
         raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
@@ -56,13 +57,13 @@ def fused_scan(physical: Physical, source: Source, fusion: Fusion, packing: Pack
         reader = JsonLines(fusion.columns, fusion.time if isinstance(parser, Iso8601) else None)
     resolution = Resolution(fusion.time, parser, source.max_future_skew)
     numbered = physical.ordered or any(branch.source.dedup is not None for branch in physical.branches)
-    return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered)
+    return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered, decodes)
 
 
 def settings_of(spark: SparkSession, source: Source, scan: FusedScan, state_folder: Path, line: Path) -> ScanSettings:
     most, target = source.options.get("max_files_per_batch"), source.options.get("target_latency")
     return ScanSettings(
-        scan,
+        pickle.dumps(scan),
         local_path(source.options["path"]),
         state_folder,
         line,
