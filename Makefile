@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.ready-bench
+ARCHIVE := $(VENV)/.class-archive
 DEMO_SECONDS ?= 20
 SOAK_SECONDS ?= 600
 PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/admission tests/scan
@@ -33,10 +34,15 @@ $(BENCH_READY): $(READY)
 demo: setup ## a live pipeline on local Spark, and what became of every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
-test: setup ## all tests that are not slow: those without Spark, and beside them the others on local Spark
+# A cache that makes every later start of Spark some seconds shorter; without it all goes on as well.
+$(ARCHIVE): $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.class_archive || echo "no archive of classes: Spark starts as slowly as before" >&2
+	@touch $@
+
+test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark, and beside them the others on local Spark
 	@$(WITH_JAVA) $(WITH_POSTGRES) PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
-test-slow: setup ## what takes minutes: random plans on Spark, transcripts with restarts and in single rows
+test-slow: setup $(ARCHIVE) ## what takes minutes: random plans on Spark, transcripts with restarts and in single rows
 	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-pure: setup ## the tests of the packages that must work without Spark, where pyspark cannot be imported
@@ -46,15 +52,15 @@ lint: setup ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 
-bench: setup $(BENCH_READY) ## every workload against native Spark, how fast the kernels are, what open sessions cost
+bench: setup $(BENCH_READY) $(ARCHIVE) ## every workload against native Spark, how fast the kernels are, what open sessions cost
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 	@$(BIN)/python benchmarks/kernels.py
 	@$(WITH_JAVA) $(BIN)/python benchmarks/sessions.py
 
-bench-bar: setup $(BENCH_READY) ## the workloads that have a bar, each ratio beside it; fails where one falls short
+bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads that have a bar, each ratio beside it; fails where one falls short
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
 
-soak: setup ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or twice
+soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or twice
 	@$(WITH_JAVA) $(WITH_POSTGRES) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
 
 clean: ## remove .venv and everything generated

@@ -5,7 +5,8 @@ become visible at once, and the time until their last result has arrived is what
 batch without data with which both engines close what the last rows have made due. Query start, planning and warm-up are not in
 it. Afterwards single rows come one by one, for the floor of a batch. CPU is that of the whole process tree over the same interval.
 
-Engines take turns, in another order each time, on one Spark session; a first turn of warm-up batches is not counted.
+Engines take turns, in another order each time, on one Spark session that has run many small batches of each before; a first turn of
+warm-up batches is not counted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from benchmarks.figures import CHECKPOINT, CLOSING, CPU, SINGLE, SPEED, STATE, R
 from benchmarks.process_tree import cpu_seconds
 from benchmarks.totals import Totals
 from benchmarks.workloads import Workload
+
+_BATCHES_OF_HEAT = 60
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -109,6 +112,17 @@ def running(engine: Engine, workload: Workload) -> Iterator[tuple[Run, Path]]:
         watched.mkdir()
         with contextlib.closing(engine.start(workload, watched, Path(folder) / "checkpoint")) as run:
             yield run, watched
+
+
+def heat(engine: Engine) -> None:
+    """Single rows, one batch each, until Java has compiled what a batch takes whatever is in it: minutes of a stream's life."""
+    workload = Workload("heat", batch_rows=1_000, single_rows=_BATCHES_OF_HEAT)
+    with tempfile.TemporaryDirectory(prefix="bench-files-") as folder, running(engine, workload) as (run, watched):
+        plan = data.plan(workload)
+        files = data.write(workload.data, plan.spans, Path(folder))
+        for span in plan.spans:
+            data.link(files[span.batch], watched)
+            run.take()
 
 
 def warm_up(engine: Engine, material: Material) -> None:

@@ -25,6 +25,9 @@ def comparison(
         engines: list[Engine] = [Eventide(holder.spark), with_rocksdb(holder.spark), in_memory(holder.spark)]
         results: Results = {}
         problems: list[str] = []
+        for engine in engines:
+            say(f"warming up: {engine.name}")
+            runner.heat(engine)
         for workload in workloads:
             wanted = [engine for engine in engines if is_wanted(workload.name, engine.name)]
             found, failed = runner.compare_all([workload], wanted, one_shots, repeat, say)

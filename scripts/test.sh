@@ -1,21 +1,30 @@
 #!/usr/bin/env bash
-# All tests that are not slow, in two runs side by side: Spark leaves a core idle now and then. Reports come one after the other.
-# Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the run with Spark.
+# All tests that are not slow, in three runs: those of tests/spark, those of other parts with Spark, and those without. The two with
+# Spark run side by side, as one Spark on small batches leaves a core idle half of the time. Reports come one after the other.
+# Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the runs with Spark.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-report=$(mktemp)
-trap 'rm -f "$report"' EXIT
+reports=$(mktemp -d)
+trap 'rm -rf "$reports"' EXIT
 read -ra pure <<<"$PURE_TESTS"
-"$PYTHON" -m pytest "${pure[@]/#/--ignore=}" "$@" >"$report" 2>&1 &
-with_spark=$!
+
+"$PYTHON" -m pytest tests/spark "$@" >"$reports/spark" 2>&1 &
+of_spark=$!
+"$PYTHON" -m pytest --ignore=tests/spark "${pure[@]/#/--ignore=}" "$@" >"$reports/others" 2>&1 &
+of_others=$!
 
 status=0
 make --no-print-directory test-pure || status=$?
 
-tail -n +1 -f "$report" &
-shown=$!
-wait "$with_spark" || status=$?
-sleep 1
-kill "$shown"
+# What a run has written so far, and then the rest as it comes, until it ends.
+show() {
+    tail -n +1 -f "$1" &
+    local shown=$!
+    wait "$2" || status=$?
+    sleep 1
+    kill "$shown"
+}
+show "$reports/spark" "$of_spark"
+show "$reports/others" "$of_others"
 exit "$status"

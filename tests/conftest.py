@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from eventide.database import Database
 
 # No test runs long enough for Java's second compiler to pay: without it a query costs a quarter less CPU, the start a third.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# How long an example takes says nothing on a machine that does other things too.
+settings.register_profile("eventide", deadline=None)
+settings.load_profile("eventide")
 
 DatabaseFactory = Callable[..., "Database"]
 

@@ -18,6 +18,7 @@ import pyarrow.json as pj
 
 from eventide.scan.expressions import TYPES
 from eventide.scan.ranges import FileRange
+from eventide.scan.uniform import may_be_uniform, uniform_rows
 
 _BLOCK = 8 << 20
 _PARSED_AT_ONCE = 1 << 20
@@ -45,28 +46,36 @@ class JsonLines:
 
     def read(self, part: FileRange) -> Iterator[Piece]:
         """The lines that begin in this range."""
+        are_uniform = True
         for at, block in _blocks(part):
-            yield from self._decoded(at, block)
+            block = block if block.endswith(b"\n") else block + b"\n"
+            rows = None
+            if are_uniform and may_be_uniform(self.columns, block):
+                rows = uniform_rows(self.columns, block)
+                are_uniform = rows is not None
+            yield from self._decoded(at, block) if rows is None else (Piece(at, rows, []),)
 
-    def _decoded(self, at: int, block: bytes) -> Iterator[Piece]:
-        text = block.removesuffix(b"\n")
-        if not _is_one_object_a_line(text):
+    def _decoded(self, at: int, text: bytes) -> Iterator[Piece]:
+        """`text` ends with the end of a line."""
+        count = text.count(b"\n")
+        if not _is_one_object_a_line(text, count):
             lines = [line.strip(b" \t") for line in text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
             odd = [line for line in lines if line and not (line.startswith(b"{") and line.endswith(b"}"))]
             if odd:
                 yield Piece(at, None, [_text(line) for line in odd])
-            text = b"\n".join(line for line in lines if line.startswith(b"{") and line.endswith(b"}"))
-        if text:
-            yield from self._pieces(at, text, text.count(b"\n") + 1)
+            objects = [line for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+            text, count = b"\n".join(objects), len(objects)
+        if count:
+            yield from self._pieces(at, text, count)
 
     def _pieces(self, at: int, text: bytes, count: int) -> Iterator[Piece]:
         rows = self._parsed(text, count)
         if rows is not None:
             yield Piece(at, rows, [])
         elif count <= _FEW:
-            yield Piece(at, None, [_text(line) for line in text.split(b"\n")])
+            yield Piece(at, None, [_text(line) for line in text.removesuffix(b"\n").split(b"\n")])
         else:
-            lines = text.split(b"\n")
+            lines = text.removesuffix(b"\n").split(b"\n")
             step = -(-count // _PIECES)
             for first in range(0, count, step):
                 part = lines[first : first + step]
@@ -175,9 +184,9 @@ def _rest_of_line(file: IO[bytes]) -> bytes:
     return found[:cut]
 
 
-def _is_one_object_a_line(text: bytes) -> bool:
+def _is_one_object_a_line(text: bytes, lines: int) -> bool:
     """Between the closing brace of one and the opening one of the next line no value can go on."""
-    return text.startswith(b"{") and text.endswith(b"}") and b"\r" not in text and text.count(b"}\n{") == text.count(b"\n")
+    return text.startswith(b"{") and text.endswith(b"}\n") and b"\r" not in text and text.count(b"}\n{") == lines - 1
 
 
 def _is_utf8(text: bytes) -> bool:

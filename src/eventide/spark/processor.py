@@ -28,7 +28,7 @@ _PLACE = StructType([StructField("space", StringType()), StructField("bucket", L
 class States(NamedTuple):
     """See `spark.store`."""
 
-    index: ValueState
+    listing: ValueState
     blobs: MapState
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventide.errors import EnvironmentError
+from eventide.spark.class_archive import java_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,9 +78,9 @@ def acquire(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     global _shared, _users, _scratch
     with _guard:
         if _shared is None:
-            check_java()
+            java = check_java()
             _scratch = Path(tempfile.mkdtemp(prefix="eventide-spark-"))
-            _shared = _start(master or LOCAL, conf, _scratch)
+            _shared = _start(java, master or LOCAL, conf, _scratch)
         _users += 1
         return _shared
 
@@ -129,8 +130,8 @@ def default_shards(spark: SparkSession) -> int:
     return (os.cpu_count() or 2) if cores == "*" else int(cores)
 
 
-def check_java() -> None:
-    """Raise a clear error unless a Java that Spark can use is there."""
+def check_java() -> str:
+    """What Java says of its version; a clear error unless there is one that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     help = "install Java 17 or newer, for example: sudo apt-get install -y openjdk-17-jre-headless; or set JAVA_HOME"
@@ -141,9 +142,10 @@ def check_java() -> None:
     if found is None or int(found.group(1)) < OLDEST_JAVA:
         first = told.splitlines()[0] if told else "unknown"
         raise EnvironmentError(f"Spark needs Java {OLDEST_JAVA} or newer, found {first}", help=help)
+    return told[found.start() :]
 
 
-def _start(master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
+def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -154,7 +156,7 @@ def _start(master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
         "spark.python.unix.domain.socket.enabled": str(len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER).lower(),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} {java_options(java)}",
         **conf,
     }
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
