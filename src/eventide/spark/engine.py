@@ -199,7 +199,9 @@ class Engine:
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.late_line(name))
         context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", scans)
-        return compile_stream(physical, context, shards, decodes=decodes)
+        compiled = compile_stream(physical, context, shards, decodes=decodes)
+        sessions.start_workers(session)
+        return compiled
 
     def _decoding(self, stream: logical.Stream, physical: Physical) -> Compiled:
         """The stream with Spark ready, from now on, to decode the lines that its scans cannot."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from eventide.spark.warming import Warming
+
 OLDEST_JAVA = 17
 LOCAL = "local[*,4]"  # all cores; a task may fail three times, as on a cluster: a Python worker that dies does not end the stream
 
@@ -67,33 +69,40 @@ LOCAL_STREAMING = {
 # socket of the network would wait 40 ms for the second packet of every task, since Spark leaves Nagle's algorithm on.
 _LONGEST_SOCKET_FOLDER = 50
 
+_LAST_WARMING_SECONDS = 20.0
 _guard = threading.Lock()
 _shared: SparkSession | None = None
+_warming: Warming | None = None
 _users = 0
 _scratch: Path | None = None
 
 
 def acquire(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """The process's Spark session, started if there is none; give it back with `release`."""
-    global _shared, _users, _scratch
+    global _shared, _warming, _users, _scratch
     with _guard:
         if _shared is None:
             java = check_java()
             _scratch = Path(tempfile.mkdtemp(prefix="eventide-spark-"))
             _shared = _start(java, master or LOCAL, conf, _scratch)
+            from eventide.spark.warming import Warming
+
+            _warming = Warming(_shared)
         _users += 1
         return _shared
 
 
 def release() -> None:
     """Give a session from `acquire` back; the last one stops Spark and removes its files."""
-    global _shared, _users, _scratch
+    global _shared, _warming, _users, _scratch
     with _guard:
         _users -= 1
         if _users > 0 or _shared is None:
             return
+        if _warming is not None:
+            _warming.wait(_LAST_WARMING_SECONDS)
         _stop(_shared)
-        _shared = None
+        _shared = _warming = None
         if _scratch is not None:
             shutil.rmtree(_scratch, ignore_errors=True)
             _scratch = None
@@ -107,6 +116,12 @@ def streaming_session(spark: SparkSession, shards: int) -> SparkSession:
         session.conf.set(key, value)
     session.conf.set("spark.sql.shuffle.partitions", str(shards))
     return session
+
+
+def start_workers(session: SparkSession) -> None:
+    """Let the workers of tasks start beside what comes next, if this is a Spark of ours that has none yet."""
+    if _warming is not None and _shared is not None and session.sparkContext is _shared.sparkContext:
+        _warming.start_workers(session)
 
 
 def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
@@ -137,18 +152,26 @@ def check_java() -> str:
     help = "install Java 17 or newer, for example: sudo apt-get install -y openjdk-17-jre-headless; or set JAVA_HOME"
     if java is None or not Path(java).exists():
         raise EnvironmentError("Spark needs Java, and none was found", help=help)
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', told)
+    told = _release_of(java) or subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'(?i:version)[ =]"(\d+)', told)
     if found is None or int(found.group(1)) < OLDEST_JAVA:
         first = told.splitlines()[0] if told else "unknown"
         raise EnvironmentError(f"Spark needs Java {OLDEST_JAVA} or newer, found {first}", help=help)
     return told[found.start() :]
 
 
+def _release_of(java: str) -> str:
+    """What stands in the file that comes with every Java 9 and newer; asking Java itself takes longer."""
+    with contextlib.suppress(OSError):
+        return (Path(java).resolve().parent.parent / "release").read_text()
+    return ""
+
+
 def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # of the JVM that only prints a command
     from pyspark.sql import SparkSession
 
     settings = {
