@@ -22,7 +22,7 @@ from benchmarks.engines.peer import peers
 from benchmarks.report import Report
 from benchmarks.workloads import EVERYTHING, MILLION, OTHERS, TUMBLING, Workload
 
-BAR_LONG_RUN, LONG_RUN = 20 * MILLION, 100 * MILLION
+BAR_LONG_RUN, LONG_RUN = 40 * MILLION, 100 * MILLION
 MEMORY_WORKLOAD = "json, 100k keys"
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 

@@ -6,6 +6,7 @@ rows are read, but a line is that it cannot have passed; rows behind the line tr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +20,7 @@ from eventide.kernels.specs import WindowSpec
 from eventide.kernels.windows import Paces, latest
 
 _SAMPLE = 65_536  # rows
-_WORTH = 0.5  # groups per row above which folding gains nothing
+_WORTH = 0.5  # bytes of partials per byte of rows above which folding gains nothing
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,28 @@ class Prefold:
             return None
         if rows.num_rows > 2 * _SAMPLE:
             sample = self._aggregation.fold(rows.slice(0, _SAMPLE), [pa.array(slices[:_SAMPLE])])
-            if sample.num_rows > _WORTH * _SAMPLE:
+            groups = expected_groups(sample.num_rows, _SAMPLE, rows.num_rows)
+            if not _is_worth_it(groups * sample.nbytes / sample.num_rows, rows):
                 return None
         partial = self._aggregation.fold(rows, [pa.array(slices)])
-        return None if partial.num_rows > _WORTH * rows.num_rows else (partial, rest)
+        return (partial, rest) if _is_worth_it(partial.nbytes, rows) else None
+
+
+def _is_worth_it(partial_bytes: float, rows: pa.Table) -> bool:
+    return bool(partial_bytes <= _WORTH * rows.nbytes)
+
+
+def expected_groups(found: int, sample: int, rows: int) -> float:
+    """How many groups so many rows have, if a sample of them has `found`: as if all groups were equally frequent."""
+    if found >= sample:
+        return float(rows)
+    low, high = float(found), float(sample) * sample  # that many groups would show less than one pair
+    for _ in range(50):
+        groups = (low + high) / 2
+        low, high = (groups, high) if _shown(groups, sample) < found else (low, groups)
+    return _shown(high, rows)
+
+
+def _shown(groups: float, rows: int) -> float:
+    """How many of so many groups occur in so many rows, on average."""
+    return -groups * math.expm1(-rows / groups)
