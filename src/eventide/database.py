@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import importlib
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -62,23 +61,6 @@ def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = N
     return Database(checkpoint, spark, **options)
 
 
-@contextlib.contextmanager
-def _spark_starting(master: str | None, conf: Mapping[str, str]) -> Iterator[None]:
-    """Start Spark, if it is not there, and meanwhile import what the block will; in the block Spark is there."""
-    import pyspark.sql  # noqa: F401  # whole before two threads use it: its modules import each other in a circle
-
-    from eventide.spark import session
-
-    importing = threading.Thread(target=importlib.import_module, args=("eventide.spark.engine",), daemon=True)
-    importing.start()
-    session.acquire(master, conf)
-    try:
-        importing.join()
-        yield
-    finally:
-        session.release()
-
-
 class Database:
     """See `connect`. A database may be used from several threads; its calls run one after the other."""
 
@@ -95,7 +77,9 @@ class Database:
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
             self.catalog = self._load_catalog()
-            with _spark_starting(master, conf or {}) if spark is None else contextlib.nullcontext():
+            from eventide.spark.session import started
+
+            with started(master, conf or {}, "eventide.spark.engine") if spark is None else contextlib.nullcontext():
                 from eventide.spark.engine import Engine
 
                 self._engine = Engine(self._layout, spark, master, conf or {}, shards)

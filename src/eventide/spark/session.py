@@ -7,6 +7,7 @@ standard error, and so do the Python workers that it starts.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import re
@@ -106,6 +107,21 @@ def release() -> None:
         if _scratch is not None:
             shutil.rmtree(_scratch, ignore_errors=True)
             _scratch = None
+
+
+@contextlib.contextmanager
+def started(master: str | None, conf: Mapping[str, str], module: str) -> Iterator[None]:
+    """In the block the process's Spark is there. While it starts, `module` is imported, which the block will need."""
+    import pyspark.sql  # noqa: F401  # whole before two threads use it: its modules import each other in a circle
+
+    importing = threading.Thread(target=importlib.import_module, args=(module,), daemon=True)
+    importing.start()
+    acquire(master, conf)
+    try:
+        importing.join()
+        yield
+    finally:
+        release()
 
 
 def streaming_session(spark: SparkSession, shards: int) -> SparkSession:
