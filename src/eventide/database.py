@@ -35,6 +35,7 @@ from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
 from eventide.storage.replays import Replays, replay_totals
 from eventide.storage.spool import Spools
+from eventide.streams import Streams
 from eventide.why import why
 
 if TYPE_CHECKING:
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
     from eventide.spark.running import RunningStream
 
-_HEARTBEAT_SECONDS = 0.25
-_STARTED_AT_ONCE = 2  # streams: each starts Python processes, and Spark waits ten seconds for one, on a busy machine, too
-_SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
 _OPTIONS = ("master", "conf", "shards")
 
 
@@ -89,9 +87,8 @@ class Database:
             raise
         self._restored = {*self.catalog.sources, *self.catalog.streams, *self.catalog.sinks}
         self._guard = threading.RLock()
-        self._live = False
-        self._clock: threading.Thread | None = None
         self._spools = Spools(self._layout.source)
+        self._streams = Streams(lambda: [self._open(name) for name in self.catalog.streams], self._spools, self._guard)
 
     @property
     def spark(self) -> SparkSession:
@@ -157,9 +154,7 @@ class Database:
             except EventideError as error:
                 self._remove_stream(name)
                 raise _located(error, statement.text) from None
-            if self._live:
-                running.start()
-                running.publish()
+            self._streams.join(running)
         else:
             self._realise_sink(self.catalog.sinks[name], before)
 
@@ -176,10 +171,8 @@ class Database:
         """Let streams go on with what the catalog says now."""
         for name in streams:
             self._engine.forget(name)
-            if self._live:
-                running = self._open(name)
-                running.start()
-                running.publish()
+            if self._streams.is_live:
+                self._streams.join(self._open(name))
 
     def _check_same(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str) -> None:
         """A script that is run again on its checkpoint must mean the same; otherwise say what differs."""
@@ -256,7 +249,7 @@ class Database:
             if texts:
                 received = time.time_ns() // 1000
                 self._spools.append(definition.name, lambda spool, number: spool.append_rows(texts, received, number))
-                self._publish_live()
+                self._streams.publish()
             return len(texts)
 
     def advance_watermark(self, source: str, ts: int | dt.datetime) -> None:
@@ -266,42 +259,13 @@ class Database:
             definition = self.catalog.source(source)
             at = moment_micros(ts)
             self._spools.append(definition.name, lambda spool, number: spool.append_watermark(at, number))
-            self._publish_live()
+            self._streams.publish()
 
     def tick(self) -> None:
         """Process all that was written, batches that close windows included."""
         with self._guard:
             self._check_open()
-            self._process()
-
-    def _process(self) -> None:
-        """Take in all that is there, what streams send back to sources included, and give side sinks a moment."""
-        self._send_back()
-        while True:
-            running = [self._open(name) for name in self.catalog.streams]
-            cold = [stream for stream in running if not stream.is_active]
-            for first in range(0, len(cold), _STARTED_AT_ONCE):
-                _process_together(cold[first : first + _STARTED_AT_ONCE])
-            _process_together(running)
-            if not self._send_back():
-                break
-        for name in self.catalog.streams:
-            self._open(name).router.side.wait(_SIDE_SINK_SECONDS)
-
-    def _send_back(self) -> bool:
-        """Hand rows that streams reinject to their sources; says whether there were any."""
-        routers = [self._open(name).router for name, stream in self.catalog.streams.items() if stream.routes]
-        sent = False
-        for router in routers:
-            latest = router.results.latest()
-            if router.side.outbox is not None and latest is not None:
-                sent |= router.side.outbox.empty(self._spools, time.time_ns() // 1000, latest.batch)
-        return sent
-
-    def _publish_live(self) -> None:
-        if self._live:
-            for name in self.catalog.streams:
-                self._open(name).publish()
+            self._streams.process()
 
     # Rows out -------------------------------------------------------------------------------------------------
 
@@ -399,31 +363,18 @@ class Database:
         """Run all streams in the background until `stop`: rows are processed as they come."""
         with self._guard:
             self._check_open()
-            self._live = True
-            for name in self.catalog.streams:
-                running = self._open(name)
-                running.start()
-                running.publish()
-            if self._clock is None:
-                self._clock = threading.Thread(target=self._keep_time, name="eventide heartbeat", daemon=True)
-                self._clock.start()
+            self._streams.start()
 
     def stop(self, graceful: bool = True) -> None:
         """Stop all streams. A graceful stop takes in all that is there and gives out what is still open, a quick one does not."""
-        self._halt()
+        self._streams.halt()
         with self._guard:
             self._check_open()
-            try:
-                if graceful:
-                    self._process()
-                    for name in self.catalog.streams:
-                        self._open(name).flush()
-            finally:
-                self._stop_queries()
+            self._streams.stop(graceful)
 
     def close(self) -> None:
         """Stop quickly and let everything go: queries, Spark if it was started here, a temporary checkpoint."""
-        self._halt()
+        self._streams.halt()
         with self._guard:
             if self._lock is None:
                 return
@@ -434,35 +385,11 @@ class Database:
                 self._lock = None
                 self._remove_temporary()
 
-    def _keep_time(self) -> None:
-        """While the streams run by themselves, let them notice that time passes."""
-        while self._live:
-            with self._guard:
-                if self._live and self._send_back():
-                    self._publish_live()
-                for name in self.catalog.streams if self._live else ():
-                    running = self._open(name)
-                    running.keep_running()
-                    if running.is_active:
-                        running.beat()
-            time.sleep(_HEARTBEAT_SECONDS)
-
-    def _halt(self) -> None:
-        """End the heartbeat; to be called without the guard, which it may be waiting for."""
-        self._live = False
-        clock, self._clock = self._clock, None
-        if clock is not None:
-            clock.join()
-
     def __enter__(self) -> Database:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-    def _stop_queries(self) -> None:
-        for name in self.catalog.streams:
-            self._open(name).stop()
 
     def _open(self, name: str) -> RunningStream:
         return self._engine.open(self.catalog.streams[name], self.catalog.sinks_of(name), self.catalog.sinks)
@@ -482,15 +409,6 @@ class Database:
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-def _process_together(streams: list[RunningStream]) -> None:
-    """Let streams take in all that is there; all of them work while the first one is waited for."""
-    for stream in streams:
-        stream.start()
-        stream.publish()
-    for stream in streams:
-        stream.process()
 
 
 def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:

@@ -149,7 +149,7 @@ class Killer:
     def _kill_worker(self, writer: subprocess.Popen[str]) -> None:
         """-9 for one that runs tasks, mostly; the death of one that starts a stream fails the stream, after ten seconds."""
         family = _family(writer)
-        tasks = [process for process in family if _runs(process, "spark.daemon")]
+        tasks = [process for process in family if _runs(process, "eventide.spark.daemon")]
         workers = tasks if self.chance.random() < 0.95 else [process for process in family if _runs(process, "pyspark.")]
         if workers:
             with contextlib.suppress(psutil.NoSuchProcess):

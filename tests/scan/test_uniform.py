@@ -31,6 +31,10 @@ def test_no_spaces_and_columns_that_are_not_wanted_or_not_there() -> None:
     assert read('{"x":1,"v":5}', '{"x":22,"v":6}') == [{"k": None, "v": 5}, {"k": None, "v": 6}]
 
 
+def test_any_plain_name_will_do() -> None:
+    assert read('{"start": 1, "end": 2}', columns=(("end", "bigint"),)) == [{"end": 2}]
+
+
 def test_extreme_values() -> None:
     assert read(f'{{"k": {2**63 - 1}, "v": 0}}', f'{{"k": {1 - 2**63}, "v": 0}}') == [{"k": 2**63 - 1, "v": 0}, {"k": 1 - 2**63, "v": 0}]
 

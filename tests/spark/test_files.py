@@ -37,6 +37,24 @@ def write_file(folder: Path, number: int, format: str, rows: list[tuple[str, int
         pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
 
 
+def test_a_running_stream_meets_a_line_that_only_spark_can_judge(db: Database, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    db.execute(SQL.format(path=folder, format="json", sink="json", more=""))
+    write_file(folder, 1, "json", FIRST)
+    db.start()
+    (folder / "2.json").write_text('{"k": "A", "v": "many", "ts": 5100}\n{"k": "A", "v": 7, "ts": 5200}\n')
+    until = time.monotonic() + 60
+    while db.accounting("o")["error"] == 0 and time.monotonic() < until:
+        assert [line["error"] for line in db.progress()] == [None]
+        time.sleep(0.1)
+    assert db.accounting("o") == {
+        "rows_in": 5, "used": 4, "late": 0, "duplicate": 0, "error": 1, "evicted": 0, "rejected": 0, "shed": 0
+    }  # fmt: skip
+    db.stop(graceful=True)
+    assert sorted((row["k"], row["total"]) for row in db.read("o")) == [("A", 1), ("A", 11), ("B", 2)]
+
+
 @pytest.mark.parametrize(("format", "sink"), [("json", "parquet"), ("csv", "json"), ("parquet", "csv")])
 def test_files_that_appear_later_are_taken_in_too(db: Database, tmp_path: Path, format: str, sink: str) -> None:
     folder = tmp_path / "in"

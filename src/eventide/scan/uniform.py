@@ -22,11 +22,11 @@ import pyarrow.csv
 from eventide.scan.expressions import TYPES, WHOLE
 
 _OF_INTEGERS = b"0123456789-"
-_PAIR = rb'"([A-Za-z_]+)" ?: ?-?[0-9]+'
-_LINE = re.compile(rb"\{ ?" + _PAIR + rb"( ?, ?" + _PAIR + rb")* ?\}")
+_PAIR = rb'"[A-Za-z_]+" ?: ?-?[0-9]+'
+_LINE = re.compile(rb"\{ ?" + _PAIR + rb"(?: ?, ?" + _PAIR + rb")* ?\}")
 _NAME = re.compile(rb'"([A-Za-z_]+)"')
 _SEPARATORS = bytes.maketrans(b":}", b",,")
-_NO_COLUMNS = b'{"'
+_OPENING = b'{"'
 _PARSED_AT_ONCE = 1 << 20
 _PARSING = pa.csv.ParseOptions(quote_char=False, double_quote=False, ignore_empty_lines=False)
 
@@ -54,14 +54,14 @@ def uniform_rows(columns: tuple[tuple[str, str], ...], block: bytes) -> pa.Table
 
 
 def _values(names: list[str], types: dict[str, str], block: bytes) -> pa.Table | None:
-    """Lines as `name, value, name, value,`, of which only values become columns."""
+    """Lines as `name, value, name, value,`, of which only values become columns; the others are numbered, as no name is."""
     fields = [field for number, name in enumerate(names) for field in (f"{number}", name)]
-    reading = pa.csv.ReadOptions(use_threads=False, block_size=_PARSED_AT_ONCE, column_names=[*fields, "end"])
+    reading = pa.csv.ReadOptions(use_threads=False, block_size=_PARSED_AT_ONCE, column_names=[*fields, f"{len(names)}"])
     converting = pa.csv.ConvertOptions(
         column_types={name: TYPES[types.get(name, "bigint")] for name in names}, include_columns=names, null_values=[]
     )
     try:
-        table = pa.csv.read_csv(pa.BufferReader(block.translate(_SEPARATORS, _NO_COLUMNS)), reading, _PARSING, converting)
+        table = pa.csv.read_csv(pa.BufferReader(block.translate(_SEPARATORS, _OPENING)), reading, _PARSING, converting)
     except pa.ArrowInvalid:
         return None
     return table.combine_chunks()

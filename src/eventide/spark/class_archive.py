@@ -1,6 +1,6 @@
 """Java's archive of Spark's classes: with it a JVM maps them into memory where it would read and check thousands of files.
 
-python -m eventide.spark.class_archive      # writes it, once per machine, Java and Spark; `make setup` does
+python -m eventide.spark.class_archive      # writes it, once per machine, Java and Spark; `make test` and others do
 
 A Spark that is started here uses the archive if there is one. It is a cache: a JVM ignores one that does not fit, and it may be deleted.
 """
@@ -15,7 +15,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-_FOLDER = "eventide"
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 _MAKING_IT = "_EVENTIDE_CLASS_ARCHIVE"
 
@@ -35,7 +34,7 @@ def archive(java: str) -> Path:
 
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     key = hashlib.sha256(f"{java}\n{pyspark.__version__}\n{pyspark.__file__}".encode()).hexdigest()[:16]
-    return cache / _FOLDER / f"classes-{key}.jsa"
+    return cache / "eventide" / f"classes-{key}.jsa"
 
 
 def make() -> Path:

@@ -58,12 +58,12 @@ class RunningStream:
         return self._query is not None and self._query.isActive
 
     def start(self) -> None:
-        if self._query is not None and not self._must_decode():
+        if self._must_decode():
+            self.compiled = self._decoding()
+            self.stop()
+        if self._query is not None:
             self._raise_if_failed()
             return
-        if self._must_decode():
-            self.stop()
-            self.compiled = self._decoding()
         self.router.failure = None
         if self._has_run:
             self.inbox.publish(self._reminders())
@@ -131,8 +131,8 @@ class RunningStream:
 
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
-        error = None if self._query is None or self._must_decode() else self._query.exception()
-        return None if error is None else self._failure(error)
+        error = self._error()
+        return None if error is None or self._is_of_lines(error) else self._failure(error)
 
     def keep_running(self) -> None:
         """Start the query again if it has stopped at lines that need another plan."""
@@ -140,8 +140,14 @@ class RunningStream:
             self.start()
 
     def _must_decode(self) -> bool:
-        error = None if self._query is None or self._query.isActive else self._query.exception()
-        return error is not None and LinesLeftToSpark.__name__ in f"{error}{self.router.failure}"
+        error = self._error()
+        return error is not None and self._is_of_lines(error)
+
+    def _error(self) -> StreamingQueryException | None:
+        return None if self._query is None else self._query.exception()
+
+    def _is_of_lines(self, error: StreamingQueryException) -> bool:
+        return LinesLeftToSpark.__name__ in f"{error}{self.router.failure}"
 
     def _wait(self) -> None:
         if self._query is None:

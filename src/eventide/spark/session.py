@@ -187,7 +187,6 @@ def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> Sp
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # of the JVM that only prints a command
     from pyspark.sql import SparkSession
 
     settings = {

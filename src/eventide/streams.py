@@ -1,0 +1,111 @@
+"""All streams of a database at work: taking in what is there, running in the background, stopping."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from eventide.storage.spool import Spools
+
+if TYPE_CHECKING:
+    from eventide.spark.running import RunningStream
+
+_HEARTBEAT_SECONDS = 0.25
+_STARTED_AT_ONCE = 2  # streams: each starts Python processes, and Spark waits ten seconds for one, on a busy machine, too
+_SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
+
+
+class Streams:
+    """`opened` gives all streams, ready to start. All calls but `halt` are made with `guard`, the database's lock, held."""
+
+    def __init__(self, opened: Callable[[], list[RunningStream]], spools: Spools, guard: threading.RLock) -> None:
+        self._opened = opened
+        self._spools = spools
+        self._guard = guard
+        self.is_live = False
+        self._clock: threading.Thread | None = None
+
+    def process(self) -> None:
+        """Take in all that is there, what streams send back to sources included, and give side sinks a moment."""
+        self._send_back()
+        while True:
+            streams = self._opened()
+            cold = [stream for stream in streams if not stream.is_active]
+            for first in range(0, len(cold), _STARTED_AT_ONCE):
+                _process_together(cold[first : first + _STARTED_AT_ONCE])
+            _process_together(streams)
+            if not self._send_back():
+                break
+        for stream in streams:
+            stream.router.side.wait(_SIDE_SINK_SECONDS)
+
+    def start(self) -> None:
+        """Run in the background until `stop`: rows are processed as they come."""
+        self.is_live = True
+        for stream in self._opened():
+            self.join(stream)
+        if self._clock is None:
+            self._clock = threading.Thread(target=self._keep_time, name="eventide heartbeat", daemon=True)
+            self._clock.start()
+
+    def join(self, stream: RunningStream) -> None:
+        """Let a stream run if the others do."""
+        if self.is_live:
+            stream.start()
+            stream.publish()
+
+    def publish(self) -> None:
+        """Let streams that run see what was written."""
+        if self.is_live:
+            for stream in self._opened():
+                stream.publish()
+
+    def stop(self, graceful: bool) -> None:
+        """End all queries, after `halt`; a graceful stop takes in all that is there and gives out what is still open."""
+        try:
+            if graceful:
+                self.process()
+                for stream in self._opened():
+                    stream.flush()
+        finally:
+            for stream in self._opened():
+                stream.stop()
+
+    def halt(self) -> None:
+        """End the heartbeat; to be called without the guard, which it may be waiting for."""
+        self.is_live = False
+        clock, self._clock = self._clock, None
+        if clock is not None:
+            clock.join()
+
+    def _keep_time(self) -> None:
+        """While the streams run by themselves, let them notice that time passes."""
+        while self.is_live:
+            with self._guard:
+                if self.is_live and self._send_back():
+                    self.publish()
+                for stream in self._opened() if self.is_live else ():
+                    stream.keep_running()
+                    if stream.is_active:
+                        stream.beat()
+            time.sleep(_HEARTBEAT_SECONDS)
+
+    def _send_back(self) -> bool:
+        """Hand rows that streams reinject to their sources; says whether there were any."""
+        sent = False
+        for router in [stream.router for stream in self._opened()]:
+            latest = router.results.latest()
+            if router.side.outbox is not None and latest is not None:
+                sent |= router.side.outbox.empty(self._spools, time.time_ns() // 1000, latest.batch)
+        return sent
+
+
+def _process_together(streams: list[RunningStream]) -> None:
+    """Let streams take in all that is there; all of them work while the first one is waited for."""
+    for stream in streams:
+        stream.start()
+        stream.publish()
+    for stream in streams:
+        stream.process()
