@@ -99,9 +99,8 @@ class Killer:
                         return self._kill(writer, plan.moment)
             if plan.moment == "start" and time.monotonic() - began >= plan.delay:
                 return self._kill(writer, plan.moment)
-            for moment in [moment for moment in due if moment <= time.monotonic()]:
-                self._kill_worker(writer)
-                due.remove(moment)
+            if due and min(due) <= time.monotonic() and self._kill_worker(writer):
+                due.remove(min(due))
             if time.monotonic() - heard > LONGEST_SILENCE:
                 self._kill(writer, "hang")
                 raise RuntimeError(f"the writer hangs; {self._told()}")
@@ -146,15 +145,22 @@ class Killer:
         self.drivers[moment] = self.drivers.get(moment, 0) + 1
         return False
 
-    def _kill_worker(self, writer: subprocess.Popen[str]) -> None:
-        """-9 for one that runs tasks, mostly; the death of one that starts a stream fails the stream, after ten seconds."""
-        family = _family(writer)
-        tasks = [process for process in family if _runs(process, "eventide.spark.daemon")]
-        workers = tasks if self.chance.random() < 0.95 else [process for process in family if _runs(process, "pyspark.")]
-        if workers:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self.chance.choice(workers).kill()
-                self.workers += 1
+    def _kill_worker(self, writer: subprocess.Popen[str]) -> bool:
+        """-9 for one of them, if there is one: mostly one that runs tasks, less often the parent of all that do, which takes them
+        along and needs seconds to come back, or one that starts a stream, which fails after ten seconds.
+        """
+        running = [process for process in _family(writer) if _runs(process, "eventide.spark.daemon")]
+        parents = {process.pid for process in running}
+        tasks = [process for process in running if _parent(process) in parents]
+        others = [process for process in _family(writer) if _runs(process, "pyspark.")]
+        dice = self.chance.random()
+        workers = others if dice < 0.02 else running if dice < 0.1 else tasks
+        if not workers:
+            return False
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self.chance.choice(workers).kill()
+            self.workers += 1
+        return True
 
 
 def _listen(writer: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
@@ -170,6 +176,12 @@ def _family(writer: subprocess.Popen[str]) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         return list(psutil.Process(writer.pid).children(recursive=True))
     return []
+
+
+def _parent(process: psutil.Process) -> int | None:
+    with contextlib.suppress(psutil.Error):
+        return int(process.ppid())
+    return None
 
 
 def _runs(process: psutil.Process, module: str) -> bool:
