@@ -1,34 +1,45 @@
-"""JSON lines that differ in nothing but their integers: a table whose columns stand between fixed words.
+"""JSON lines that differ in nothing but their integers: values between words that are always the same.
 
-Machines often write such lines, and Arrow reads a table of integers in a fraction of the time that it takes for JSON. That all lines are
-of the first one's shape is proved, not assumed, by four facts:
-
-* without digits and minus signs every line is the same as the first, which is an object of integers with plain names;
-* every value can be read as an integer, and none is missing;
-* together these integers have exactly as many digits and signs as the text. So none stands anywhere else, and none is a leading zero;
-* the names have no digit or minus sign of their own.
+Machines often write such lines, and a third of a JSON parser's time is enough for them: all lines are walked through at once, a
+word, then digits, eight at a time, then the next word. That all lines are of the first one's shape is so proved, not assumed: the first
+is an object of integers, every line consists of the same words and of nothing else but digits between them, with a minus sign
+perhaps, and no number has zeros in front.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv
 
 from eventide.scan.expressions import TYPES, WHOLE
 
-_OF_INTEGERS = b"0123456789-"
 _PAIR = rb'"[A-Za-z_]+" ?: ?-?[0-9]+'
 _LINE = re.compile(rb"\{ ?" + _PAIR + rb"(?: ?, ?" + _PAIR + rb")* ?\}")
 _NAME = re.compile(rb'"([A-Za-z_]+)"')
-_SEPARATORS = bytes.maketrans(b":}", b",,")
-_OPENING = b'{"'
-_PARSED_AT_ONCE = 1 << 20
-_PARSING = pa.csv.ParseOptions(quote_char=False, double_quote=False, ignore_empty_lines=False)
+_VALUE = re.compile(rb"-?[0-9]+")
+_AT_ONCE = 1 << 20  # bytes: what is made of them fits into a core's cache
+_EIGHT = 8  # bytes, or digits, that are looked at together
+_MOST_DIGITS = 19  # of an integer with 64 bits
+_LARGEST = np.uint64(2**63 - 1)
+_POWERS = np.array([10**power for power in range(_EIGHT + 1)], np.uint64)
+_NEW_LINE, _MINUS, _ZERO = ord("\n"), ord("-"), ord("0")
+
+Eights = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+Sizes = npt.NDArray[np.uint8]
+
+
+def _each(byte: int) -> np.uint64:
+    """Eight times that byte."""
+    return np.uint64(byte * 0x0101010101010101)
+
+
+class _OtherShape(Exception):
+    """A line is not like the first one."""
 
 
 def may_be_uniform(columns: tuple[tuple[str, str], ...], block: bytes) -> bool:
@@ -39,46 +50,97 @@ def may_be_uniform(columns: tuple[tuple[str, str], ...], block: bytes) -> bool:
 def uniform_rows(columns: tuple[tuple[str, str], ...], block: bytes) -> pa.Table | None:
     """The rows of whole lines whose first one may be uniform; None unless all are like it."""
     first = block[: block.find(b"\n") + 1]
-    shape, shapes = first.translate(None, _OF_INTEGERS), block.translate(None, _OF_INTEGERS)
-    count = len(shapes) // len(shape)
-    if shapes != shape * count:
-        return None
-    names = [name.decode() for name in _NAME.findall(first)]
+    names, words = [name.decode() for name in _NAME.findall(first)], _VALUE.split(first)
     if len(set(names)) < len(names):
         return None
-    values = _values(names, dict(columns), block)
-    if values is None or values.num_rows != count or _written(values) != len(block) - len(shapes):
-        return None
-    wanted = {name: values[name] if name in names else pa.nulls(count, TYPES[type]) for name, type in columns}
-    return pa.table(wanted) if wanted else pa.table({"": pa.nulls(count)})
-
-
-def _values(names: list[str], types: dict[str, str], block: bytes) -> pa.Table | None:
-    """Lines as `name, value, name, value,`, of which only values become columns; the others are numbered, as no name is."""
-    fields = [field for number, name in enumerate(names) for field in (f"{number}", name)]
-    reading = pa.csv.ReadOptions(use_threads=False, block_size=_PARSED_AT_ONCE, column_names=[*fields, f"{len(names)}"])
-    converting = pa.csv.ConvertOptions(
-        column_types={name: TYPES[types.get(name, "bigint")] for name in names}, include_columns=names, null_values=[]
-    )
     try:
-        table = pa.csv.read_csv(pa.BufferReader(block.translate(_SEPARATORS, _OPENING)), reading, _PARSING, converting)
-    except pa.ArrowInvalid:
+        parts = [_values(part, words) for part in _parts(block)]
+        count = sum(lines for lines, _ in parts)
+        values = dict(zip(names, zip(*(values for _, values in parts), strict=True), strict=True))
+        table = {
+            name: pa.array(np.concatenate(values[name])).cast(TYPES[type]) if name in values else pa.nulls(count, TYPES[type])
+            for name, type in columns
+        }
+    except (_OtherShape, pa.ArrowInvalid):
         return None
-    return table.combine_chunks()
+    return pa.table(table) if table else pa.table({"": pa.nulls(count)})
 
 
-def _written(values: pa.Table) -> int:
-    """How many digits and signs the integers have, each written as short as can be."""
-    return sum(_length(column.chunk(0).to_numpy()) for column in values.columns)
+def _parts(block: bytes) -> Iterator[memoryview]:
+    """Whole lines, not too many at a time."""
+    begin, view = 0, memoryview(block)
+    while begin < len(block):
+        end = block.rfind(b"\n", begin, begin + _AT_ONCE) + 1
+        if end == 0:
+            raise _OtherShape
+        yield view[begin:end]
+        begin = end
 
 
-def _length(values: npt.NDArray[Any]) -> int:
-    signs = int(np.count_nonzero(values < 0))
-    sizes = np.abs(values.astype(np.int64)) if signs else values
-    low, high = int(sizes.min()), int(sizes.max())
-    if low < 0:
-        return -1  # the one integer that has no positive: not worth a thought, the text is read in another way
-    digits = len(str(low)) * len(sizes)
-    for power in range(len(str(low)), len(str(high))):
-        digits += int(np.count_nonzero(sizes >= 10**power))
-    return digits + signs
+def _values(lines: memoryview, words: list[bytes]) -> tuple[int, list[Places]]:
+    """How many lines there are, and the integers at each place of a line."""
+    padded = b"".join((lines, bytes(_EIGHT)))
+    text = np.frombuffer(padded, np.uint8)
+    eights = np.ndarray(len(lines) + 1, "<u8", text, strides=(1,))
+    has_signs = b"-" in padded
+    line_ends = np.flatnonzero(text == _NEW_LINE) + 1
+    at = np.concatenate(([0], line_ends[:-1]))
+    values = []
+    for word in words[:-1]:
+        at = _behind(word, at, eights)
+        negative = text[at] == _MINUS if has_signs else np.False_
+        begin = at + negative if has_signs else at
+        numbers, at = _integers(begin, eights)
+        if ((text[begin] == _ZERO) & ((at - begin > 1) | negative)).any():
+            raise _OtherShape
+        values.append(np.where(negative, -numbers, numbers) if has_signs else numbers)
+    if (_behind(words[-1], at, eights) != line_ends).any():
+        raise _OtherShape
+    return len(line_ends), values
+
+
+def _behind(word: bytes, places: Places, eights: Eights) -> Places:
+    """Where the word ends that must stand at all these places."""
+    for first in range(0, len(word), _EIGHT):
+        part = word[first : first + _EIGHT]
+        found = eights[places + first if first else places] & np.uint64(256 ** len(part) - 1)
+        if (found != np.uint64(int.from_bytes(part, "little"))).any():
+            raise _OtherShape
+    return places + len(word)
+
+
+def _integers(begin: Places, eights: Eights) -> tuple[Places, Places]:
+    """The numbers that begin at these places, and where they end."""
+    end, numbers = begin, np.zeros(len(begin), np.uint64)
+    for _ in range(-(-_MOST_DIGITS // _EIGHT)):
+        digits = eights[end]
+        sizes = _leading_digits(digits)
+        numbers = numbers * _POWERS[sizes] if end is not begin else numbers
+        numbers += _number(digits, sizes)
+        end = end + sizes
+        if not (sizes == _EIGHT).any():
+            break
+    count = end - begin
+    if not count.all() or (count > _MOST_DIGITS).any() or (numbers > _LARGEST).any():
+        raise _OtherShape
+    return numbers.view(np.int64), end
+
+
+def _leading_digits(text: Eights) -> Sizes:
+    """How many of eight bytes are digits before another one comes: above the lowest bit that marks one which is none, bits do not count."""
+    from_zero = text ^ _each(_ZERO)
+    others = (from_zero + _each(0x76) | from_zero) & _each(0x80)
+    below = np.bitwise_count((others & (~others + np.uint64(1))) - np.uint64(1))
+    return below // np.uint8(8)
+
+
+def _number(digits: Eights, sizes: Sizes) -> Eights:
+    """The number of the first `sizes` of eight bytes: the last digit is moved to the highest byte, then come pairs, fours, all of them."""
+    numbers = digits << (64 - 8 * sizes.astype(np.uint64))
+    numbers &= _each(0x0F)
+    for bits, factor, mask in ((8, 10, 0x00FF00FF00FF00FF), (16, 100, 0x0000FFFF0000FFFF), (32, 10_000, 0x00000000FFFFFFFF)):
+        behind = numbers >> np.uint64(bits)
+        numbers *= np.uint64(factor)
+        numbers += behind
+        numbers &= np.uint64(mask)
+    return numbers

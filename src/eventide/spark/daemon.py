@@ -2,11 +2,14 @@
 
 Spark's own parent loads nothing, so every worker imports Arrow, pandas and the kernels by itself: half a second of each new process,
 of which a stream's first batch needs several. And after each task a worker looks through all its objects for garbage, which takes
-longer than many a task; what is loaded here is exempt from that, and its memory is shared.
+longer than many a task; what is loaded here is exempt from that, and its memory is shared. Nor do they give memory back to the
+system after each block of rows, only to get it back, page by page, for the next.
 
 Run by the JVM with the name of the worker's module (spark.python.daemon.module).
 """
 
+import contextlib
+import ctypes
 import gc
 import importlib
 import os
@@ -33,6 +36,17 @@ _OF_TASKS = (
     "eventide.spark.shard",
 )
 
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # as glibc numbers its settings
+_LARGEST_KEPT, _MOST_KEPT = 32 << 20, 64 << 20  # bytes
+
+
+def keep_memory() -> None:
+    """Let freed memory stay with the process, up to a bound; other systems than Linux with glibc know better or worse by themselves."""
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
+        mallopt(_TRIM_THRESHOLD, _MOST_KEPT)
+
 
 def preload(worker: str) -> None:
     for module in (worker, *(_OF_TASKS if worker == _TASKS else ())):
@@ -42,5 +56,6 @@ def preload(worker: str) -> None:
 
 
 if __name__ == "__main__":
+    keep_memory()
     preload(sys.argv[1] if len(sys.argv) > 1 else _TASKS)
     daemon.manager()
