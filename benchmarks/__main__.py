@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import plot, suite
+from benchmarks import cold, plot, suite
 from benchmarks.bars import BARS, all_met, is_judged, verdicts
 from benchmarks.engines.contract import OneShot
 from benchmarks.engines.limit import Limit
 from benchmarks.engines.peer import peers
+from benchmarks.figures import OURS
 from benchmarks.report import Report
 from benchmarks.workloads import EVERYTHING, MILLION, OTHERS, TUMBLING, Workload
 
@@ -62,7 +63,7 @@ def measured(given: argparse.Namespace) -> Report:
         one_shots: list[OneShot] = [Limit(), *peers(dict(one.split("=", 1) for one in given.peer))]
         results, problems = suite.comparison(chosen(given), one_shots, given.repeat, say)
     if not given.only:
-        results.update(suite.cold_starts(given.repeat, say))
+        results.update(suite.cold_starts(given.repeat, say, [OURS] if given.bar else cold.ENGINES))
         results.update(suite.long_run(BAR_LONG_RUN if given.bar else LONG_RUN, say))
     if not given.only and not given.bar:
         results.update(suite.peak_memory(MEMORY_WORKLOAD, given.repeat, say))

@@ -36,11 +36,11 @@ def comparison(
         return results, problems
 
 
-def cold_starts(repeat: int, say: Say) -> Results:
+def cold_starts(repeat: int, say: Say, engines: Sequence[str] = cold.ENGINES) -> Results:
     say(COLD_START)
-    samples: dict[str, list[Sample]] = {engine: [] for engine in cold.ENGINES}
+    samples: dict[str, list[Sample]] = {engine: [] for engine in engines}
     for turn in range(repeat):
-        for engine in cold.ENGINES:
+        for engine in engines:
             samples[engine].append(cold.measure(engine))
             say(f"  {turn + 1}/{repeat} {engine}: {samples[engine][-1][COLD.key]:.1f} s")
     return {COLD_START: samples}

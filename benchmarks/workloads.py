@@ -75,7 +75,7 @@ class Workload:
     batch_rows: int = MILLION
     warm_batches: int = 2
     batches: int = 4
-    single_rows: int = 5
+    single_rows: int = 2
 
     @property
     def rows(self) -> int:
@@ -101,7 +101,9 @@ def label(number: int) -> str:
 def tumbling(format: str, keys: int, batch_rows: int = MILLION, batches: int = 4) -> Workload:
     size = "" if batch_rows == MILLION else f", {label(batch_rows)}-row batches"
     workload = Workload(f"{format}, {label(keys)} keys{size}", Data(format, keys), batch_rows=batch_rows, batches=batches)
-    return replace(workload, warm_batches=1, batches=1) if keys >= MILLION else workload  # native takes ten seconds and more for one
+    if keys >= MILLION:
+        return replace(workload, warm_batches=1, batches=1)  # native takes ten seconds and more for one
+    return replace(workload, batches=batches + batches // 2, single_rows=5) if keys == KEYS[0] else workload  # a third of a second each
 
 
 KEYS = (1_000, 100_000, MILLION)
@@ -111,10 +113,10 @@ BATCH_SIZES = tuple(
 )
 OTHERS = (
     Workload("hopping 60 s / 1 s", window=Hop(), batch_rows=200_000),
-    Workload("sessions", Data(keys=100_000), window=Session(), batch_rows=400_000),
-    Workload("deduplication", Data(keys=100_000, duplicate_one_in=100), batch_rows=400_000),
+    Workload("sessions", Data(keys=100_000), window=Session(), batch_rows=200_000),
+    Workload("deduplication", Data(keys=100_000, duplicate_one_in=100), batch_rows=200_000),
     Workload("late rows 1 %", Data(keys=100_000, late_one_in=100), batch_rows=400_000),
-    Workload("wide rows", Data(keys=100_000, extra_columns=27), batch_rows=400_000),
+    Workload("wide rows", Data(keys=100_000, extra_columns=27), batch_rows=200_000),
     Workload("text keys", Data(keys=100_000, text_keys=True), batch_rows=400_000),
 )
 SLIDING = (Workload("sliding 10 s", window=Slide(), batch_rows=100_000),)
