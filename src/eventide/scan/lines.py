@@ -20,7 +20,7 @@ from eventide.scan.expressions import TYPES
 from eventide.scan.ranges import FileRange
 from eventide.scan.uniform import may_be_uniform, uniform_rows
 
-_BLOCK = 8 << 20
+_BLOCK = 4 << 20
 _PARSED_AT_ONCE = 1 << 20
 _NO_END = 1 << 62
 _FEW = 64  # lines that are not worth cutting
@@ -156,19 +156,20 @@ def _cut_at_lines(file: IO[bytes], begin: int, end: int) -> Iterator[tuple[int, 
     """Blocks of the lines that begin before `end`, the file standing at `begin`."""
     held = b""
     while begin < end:
-        wanted = min(_BLOCK, max(end - begin - len(held), 1))
-        more = file.read(wanted)
-        held += more
+        more = file.read(min(_BLOCK, max(end - begin - len(held), 1)))
         if not more:
             if held:
                 yield begin, held
             return
-        if begin + len(held) >= end and not held.endswith(b"\n"):
-            held += _rest_of_line(file)
-        cut = held.rfind(b"\n") + 1
+        if begin + len(held) + len(more) >= end and not more.endswith(b"\n"):
+            more += _rest_of_line(file)
+        cut = more.rfind(b"\n") + 1
         if cut:
-            yield begin, held[:cut]
-            begin, held = begin + cut, held[cut:]
+            block = b"".join((held, memoryview(more)[:cut])) if held or cut < len(more) else more
+            yield begin, block
+            begin, held = begin + len(block), more[cut:]
+        else:
+            held += more
 
 
 def _rest_of_line(file: IO[bytes]) -> bytes:

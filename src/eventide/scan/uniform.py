@@ -88,12 +88,15 @@ def _values(lines: memoryview, words: list[bytes]) -> tuple[int, list[Places]]:
     values = []
     for word in words[:-1]:
         at = _behind(word, at, eights)
-        negative = text[at] == _MINUS if has_signs else np.False_
-        begin = at + negative if has_signs else at
-        numbers, at = _integers(begin, eights)
-        if ((text[begin] == _ZERO) & ((at - begin > 1) | negative)).any():
-            raise _OtherShape
-        values.append(np.where(negative, -numbers, numbers) if has_signs else numbers)
+        if has_signs:
+            negative = text[at] == _MINUS
+            numbers, at = _integers(at + negative, eights)
+            if (negative & (numbers == 0)).any():
+                raise _OtherShape
+            values.append(np.where(negative, -numbers, numbers))
+        else:
+            numbers, at = _integers(at, eights)
+            values.append(numbers)
     if (_behind(words[-1], at, eights) != line_ends).any():
         raise _OtherShape
     return len(line_ends), values
@@ -111,19 +114,31 @@ def _behind(word: bytes, places: Places, eights: Eights) -> Places:
 
 def _integers(begin: Places, eights: Eights) -> tuple[Places, Places]:
     """The numbers that begin at these places, and where they end."""
-    end, numbers = begin, np.zeros(len(begin), np.uint64)
-    for _ in range(-(-_MOST_DIGITS // _EIGHT)):
-        digits = eights[end]
-        sizes = _leading_digits(digits)
-        numbers = numbers * _POWERS[sizes] if end is not begin else numbers
-        numbers += _number(digits, sizes)
-        end = end + sizes
-        if not (sizes == _EIGHT).any():
-            break
-    count = end - begin
-    if not count.all() or (count > _MOST_DIGITS).any() or (numbers > _LARGEST).any():
+    digits = eights[begin]
+    numbers, sizes = _numbers(digits)
+    end = begin + sizes
+    has_zeros_in_front = ((digits & np.uint64(0xFF)) == _ZERO) & (end > begin + 1)
+    if has_zeros_in_front.any() or not sizes.all():
         raise _OtherShape
-    return numbers.view(np.int64), end
+    while sizes.max() == _EIGHT:
+        more, sizes = _numbers(eights[end])
+        numbers = numbers * _POWERS[sizes] + more
+        end = end + sizes
+        if (end - begin).max() > _MOST_DIGITS:
+            raise _OtherShape
+    if (numbers > _LARGEST).any():
+        raise _OtherShape
+    return np.broadcast_to(numbers, begin.shape).view(np.int64), end
+
+
+def _numbers(text: Eights) -> tuple[Eights, Sizes]:
+    """The number with which each eight bytes begin, and how many digits it has: just one of each if all are the same."""
+    if len(text) > 1 and (text == text[0]).all():  # as the first digits of times are, for hours
+        text = text[:1]
+    sizes = _leading_digits(text)
+    shortest, longest = sizes.min(), sizes.max()
+    sizes = sizes[:1] if shortest == longest else sizes
+    return _number(text, sizes), sizes
 
 
 def _leading_digits(text: Eights) -> Sizes:
