@@ -37,7 +37,7 @@ def test_an_unknown_workload_is_refused() -> None:
 
 
 def test_a_scale_changes_the_rows_and_nothing_else() -> None:
-    [workload] = chosen(arguments(["--only", "json, 1k keys", "--scale", "0.01"]))
+    [workload] = chosen(arguments(["--only", "json, 100k keys", "--scale", "0.01"]))
     assert (workload.batch_rows, workload.batches, workload.rows) == (10_000, 4, 40_000)
 
 

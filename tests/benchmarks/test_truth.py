@@ -14,7 +14,7 @@ from benchmarks.engines.limit import Limit, expected
 from benchmarks.totals import Totals
 from benchmarks.workloads import LAG_MS, LATE_BY_MS, Data, Hop, Session, Tumble, Workload
 
-SMALL = Workload("small", Data(keys=20), batch_rows=4_000, warm_batches=1, batches=2)
+SMALL = Workload("small", Data(keys=20), batch_rows=4_000, warm_batches=1, batches=2, single_rows=5)
 SPREAD_OUT_MS = 30_000  # between batches, so that windows close
 
 
