@@ -102,12 +102,12 @@ def tumbling(format: str, keys: int, batch_rows: int = MILLION, batches: int = 4
     size = "" if batch_rows == MILLION else f", {label(batch_rows)}-row batches"
     workload = Workload(f"{format}, {label(keys)} keys{size}", Data(format, keys), batch_rows=batch_rows, batches=batches)
     if keys >= MILLION:
-        return replace(workload, warm_batches=1, batches=1)  # native takes ten seconds and more for one
-    return replace(workload, batches=batches + batches // 2, single_rows=5) if keys == KEYS[0] else workload  # a third of a second each
+        return replace(workload, warm_batches=1)  # native takes ten seconds and more for one
+    return replace(workload, single_rows=5) if keys < 100_000 else workload
 
 
-KEYS = (1_000, 100_000, MILLION)
-TUMBLING = tuple(tumbling(format, keys) for format in ("json", "parquet") for keys in KEYS)
+BATCHES = {1_000: 6, 100_000: 4, MILLION: 1}  # by number of keys: batches of a third of a second to ten seconds
+TUMBLING = tuple(tumbling(format, keys, batches=batches) for format in ("json", "parquet") for keys, batches in BATCHES.items())
 BATCH_SIZES = tuple(
     tumbling("json", keys, rows, batches) for keys in (1_000, 100_000) for rows, batches in ((100_000, 10), (4 * MILLION, 2))
 )

@@ -10,11 +10,11 @@ reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 read -ra pure <<<"$PURE_TESTS"
 shopt -s extglob
-first=(tests/spark/test_!(files).py)
+most_of_spark=(tests/spark/test_!(files).py)
 
-"$PYTHON" -m pytest "${first[@]}" "$@" >"$reports/spark" 2>&1 &
+"$PYTHON" -m pytest "${most_of_spark[@]}" "$@" >"$reports/spark" 2>&1 &
 of_spark=$!
-"$PYTHON" -m pytest "${first[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" "$@" >"$reports/others" 2>&1 &
+"$PYTHON" -m pytest "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" "$@" >"$reports/others" 2>&1 &
 of_others=$!
 
 status=0

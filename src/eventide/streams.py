@@ -96,9 +96,10 @@ class Streams:
         """Hand rows that streams reinject to their sources; says whether there were any."""
         sent = False
         for router in [stream.router for stream in self._opened()]:
-            latest = router.results.latest()
-            if router.side.outbox is not None and latest is not None:
-                sent |= router.side.outbox.empty(self._spools, time.time_ns() // 1000, latest.batch)
+            outbox = router.side.outbox
+            latest = None if outbox is None else router.results.latest()
+            if outbox is not None and latest is not None:
+                sent |= outbox.empty(self._spools, time.time_ns() // 1000, latest.batch)
         return sent
 
 

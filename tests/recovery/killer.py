@@ -149,10 +149,11 @@ class Killer:
         """-9 for one of them, if there is one: mostly one that runs tasks, less often the parent of all that do, which takes them
         along and needs seconds to come back, or one that starts a stream, which fails after ten seconds.
         """
-        running = [process for process in _family(writer) if _runs(process, "eventide.spark.daemon")]
+        family = _family(writer)
+        running = [process for process in family if _runs(process, "eventide.spark.daemon")]
         parents = {process.pid for process in running}
         tasks = [process for process in running if _parent(process) in parents]
-        others = [process for process in _family(writer) if _runs(process, "pyspark.")]
+        others = [process for process in family if _runs(process, "pyspark.")]
         dice = self.chance.random()
         workers = others if dice < 0.02 else running if dice < 0.1 else tasks
         if not workers:

@@ -133,11 +133,11 @@ def _integers(begin: Places, eights: Eights) -> tuple[Places, Places]:
 
 def _numbers(text: Eights) -> tuple[Eights, Sizes]:
     """The number with which each eight bytes begin, and how many digits it has: just one of each if all are the same."""
-    if len(text) > 1 and (text == text[0]).all():  # as the first digits of times are, for hours
+    if (text == text[0]).all():  # as the first digits of times are, for a while
         text = text[:1]
     sizes = _leading_digits(text)
-    shortest, longest = sizes.min(), sizes.max()
-    sizes = sizes[:1] if shortest == longest else sizes
+    if sizes.min() == sizes.max():
+        sizes = sizes[:1]
     return _number(text, sizes), sizes
 
 
