@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
+import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -112,6 +114,34 @@ def test_a_server_that_went_away_and_came_back_is_found_again(postgres: Server) 
     postgres.start()
     writer.write(1, pa.table({"n": [2]}))
     assert ask(postgres, "SELECT n FROM again ORDER BY n") == [(1,), (2,)]
+
+
+def test_a_server_that_is_still_starting_is_waited_for(postgres: Server) -> None:
+    refusal = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+    refused = []
+
+    def serve(door: socket.socket) -> None:
+        while len(refused) < 2:
+            with door.accept()[0] as caller:
+                caller.recv(1024)
+                caller.sendall(b"E" + (len(refusal) + 4).to_bytes(4) + refusal)
+                refused.append(caller)
+        caller = door.accept()[0]
+        server = socket.create_connection(("127.0.0.1", postgres.port))
+        for one, other in ((caller, server), (server, caller)):
+            threading.Thread(target=copy, args=(one, other), daemon=True).start()
+
+    def copy(one: socket.socket, other: socket.socket) -> None:
+        while data := one.recv(1 << 16):
+            other.sendall(data)
+        other.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        threading.Thread(target=serve, args=(door,), daemon=True).start()
+        url = postgres.url.replace(str(postgres.port), str(door.getsockname()[1])) + "?sslmode=disable&gssencmode=disable"
+        sink(postgres, "waited", url=url).write(0, pa.table({"n": [1]}))
+    assert len(refused) == 2
+    assert ask(postgres, "SELECT n FROM waited") == [(1,)]
 
 
 def test_a_table_that_does_not_fit_is_a_clear_error(postgres: Server) -> None:

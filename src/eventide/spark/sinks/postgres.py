@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,9 @@ _TYPES = (
     (lambda t: pa.types.is_string(t) or pa.types.is_large_string(t), "text"),
 )
 OP = "op"
+_CONNECT_SECONDS = 10
+_ASK_AGAIN_SECONDS = 0.1
+_TURNED_AWAY = "the database system is "  # starting up, shutting down, in recovery mode: libpq tells it in words only
 
 
 def column_type(kind: pa.DataType) -> str:
@@ -94,10 +98,21 @@ class PostgresSink:
     def _connect(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:
             self._is_ready = False
-            self._connection = psycopg.connect(
-                self._url, autocommit=True, connect_timeout=10, options=f"-c statement_timeout={self._timeout_ms}"
-            )
+            self._connection = self._connected()
         return self._connection
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        """A new connection. A server that starts, stops or recovers turns everybody away: it is asked again for a while."""
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            try:
+                return psycopg.connect(
+                    self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS, options=f"-c statement_timeout={self._timeout_ms}"
+                )
+            except psycopg.OperationalError as error:
+                if _TURNED_AWAY not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_ASK_AGAIN_SECONDS)
 
     def _prepare(self, cursor: psycopg.Cursor[Any], schema: pa.Schema) -> None:
         """The tables that are needed, made if they are not there; what is there must fit."""
