@@ -147,13 +147,13 @@ class Killer:
 
     def _kill_worker(self, writer: subprocess.Popen[str]) -> bool:
         """-9 for one of them, if there is one: mostly one that runs tasks, less often the parent of all that do, which takes them
-        along and needs seconds to come back, or one that starts a stream, which fails after ten seconds.
+        along, or any Python: one that starts a stream, which fails after ten seconds, the parent of all or what stands for a process.
         """
         family = _family(writer)
-        running = [process for process in family if _runs(process, "eventide.spark.daemon")]
+        running = [process for process in family if _is_called(process, "ev worker")]
         parents = {process.pid for process in running}
         tasks = [process for process in running if _parent(process) in parents]
-        others = [process for process in family if _runs(process, "pyspark.")]
+        others = [process for process in family if _is_called(process, "ev ") or _is_called(process, "python")]
         dice = self.chance.random()
         workers = others if dice < 0.02 else running if dice < 0.1 else tasks
         if not workers:
@@ -185,9 +185,8 @@ def _parent(process: psutil.Process) -> int | None:
     return None
 
 
-def _runs(process: psutil.Process, module: str) -> bool:
-    """Whether it is a Python process of a module whose name begins so."""
+def _is_called(process: psutil.Process, name: str) -> bool:
+    """Whether its name begins so: the Python processes of a stream are named for what they do."""
     with contextlib.suppress(psutil.Error):
-        command = process.cmdline()
-        return "-m" in command and any(part.startswith(module) for part in command)
+        return bool(process.name().startswith(name))
     return False

@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # forking is safe only witho
 from pyspark import daemon
 
 _TASKS = "pyspark.worker"
-_OF_TASKS = (
+OF_TASKS = (
     "pandas",
     "pyarrow.compute",
     "pyarrow.json",
@@ -49,7 +49,7 @@ def keep_memory() -> None:
 
 
 def preload(worker: str) -> None:
-    for module in (worker, *(_OF_TASKS if worker == _TASKS else ())):
+    for module in (worker, *(OF_TASKS if worker == _TASKS else ())):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from eventide.spark.nursery import Nursery
     from eventide.spark.warming import Warming
 
 OLDEST_JAVA = 17
@@ -70,10 +71,12 @@ LOCAL_STREAMING = {
 # socket of the network would wait 40 ms for the second packet of every task, since Spark leaves Nagle's algorithm on.
 _LONGEST_SOCKET_FOLDER = 50
 
+_PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")  # what Spark runs for tasks and queries, and to find data sources
 _LAST_WARMING_SECONDS = 20.0
 _guard = threading.Lock()
 _shared: SparkSession | None = None
 _warming: Warming | None = None
+_nursery: Nursery | None = None
 _users = 0
 _scratch: Path | None = None
 
@@ -95,7 +98,7 @@ def acquire(master: str | None, conf: Mapping[str, str]) -> SparkSession:
 
 def release() -> None:
     """Give a session from `acquire` back; the last one stops Spark and removes its files."""
-    global _shared, _warming, _users, _scratch
+    global _shared, _warming, _nursery, _users, _scratch
     with _guard:
         _users -= 1
         if _users > 0 or _shared is None:
@@ -103,7 +106,9 @@ def release() -> None:
         if _warming is not None:
             _warming.wait(_LAST_WARMING_SECONDS)
         _stop(_shared)
-        _shared = _warming = None
+        if _nursery is not None:
+            _nursery.close()
+        _shared = _warming = _nursery = None
         if _scratch is not None:
             shutil.rmtree(_scratch, ignore_errors=True)
             _scratch = None
@@ -184,14 +189,15 @@ def _release_of(java: str) -> str:
 
 
 def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    for name in _PYTHONS:
+        os.environ.setdefault(name, sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
+    has_sockets = len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER
     settings = {
         **STARTED,
-        "spark.python.unix.domain.socket.enabled": str(len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER).lower(),
+        "spark.python.unix.domain.socket.enabled": str(has_sockets).lower(),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} {java_options(java)}",
@@ -202,8 +208,26 @@ def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> Sp
     builder = SparkSession.builder.appName("eventide").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _noise_to(scratch / "spark.log"):
+    with _noise_to(scratch / "spark.log"), _python_of(master, scratch if has_sockets else None):
         return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _python_of(master: str, scratch: Path | None) -> Iterator[None]:
+    """Let a Spark that starts inside the block take its Python processes from a nursery, where that can be."""
+    global _nursery
+    plain = {name: os.environ[name] for name in _PYTHONS}
+    fits = sys.platform == "linux" and re.match(r"local(\[|$)", master) and set(plain.values()) == {sys.executable}
+    if scratch is not None and fits:
+        from eventide.spark.nursery import Nursery
+
+        _nursery = Nursery(scratch)
+        if os.access(_nursery.python, os.X_OK):  # not where the folder is on a disk that runs no programs
+            os.environ.update(dict.fromkeys(_PYTHONS, str(_nursery.python)))
+    try:
+        yield
+    finally:
+        os.environ.update(plain)
 
 
 def _stop(spark: SparkSession) -> None:
