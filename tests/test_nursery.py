@@ -21,13 +21,21 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is a nurs
 TELL = """
 import json, os, sys
 told = {"arguments": sys.argv[1:], "mine": os.environ.get("MINE"), "folder": os.getcwd(), "read": sys.stdin.read()}
-print(json.dumps({**told, "is_main": __name__ == "__main__", "has_loaded": "pyarrow" in sys.modules, "name": open("/proc/self/comm").read()}))
+told |= {"is_main": __name__ == "__main__", "has_loaded": "pyarrow" in sys.modules, "name": open("/proc/self/comm").read()}
+print(json.dumps(told))
 print("a word of warning", file=sys.stderr)
 sys.exit(7)
 """
 SLEEP = """
 import os, time
 print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+DRIVER = """
+import pathlib, time
+from eventide.spark.nursery import Nursery
+nursery = Nursery(pathlib.Path({folder!r}))
+print(nursery._process.pid, flush=True)
 time.sleep(600)
 """
 FAIL = "import no_such_module"
@@ -46,7 +54,7 @@ def ask(nursery: Nursery, tmp_path: Path) -> Callable[..., subprocess.Popen[str]
 
     def start(program: str, *arguments: str, nursery: Nursery = nursery, **environment: str) -> subprocess.Popen[str]:
         (tmp_path / "program.py").write_text(program)
-        pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         variables = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "0", **environment}
         command = [str(nursery.python), "-m", "program", *arguments]
         return subprocess.Popen(command, text=True, cwd=tmp_path, env=variables, **pipes)
@@ -133,7 +141,7 @@ def test_without_the_nursery_its_children_end_and_the_next_is_a_plain_python(
 
 
 def test_the_nursery_ends_when_its_driver_is_killed(tmp_path: Path) -> None:
-    program = f"import pathlib, time; from eventide.spark.nursery import Nursery; n = Nursery(pathlib.Path({str(tmp_path)!r})); print(n._process.pid, flush=True); time.sleep(600)"
+    program = DRIVER.format(folder=str(tmp_path))
     driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     process = int(driver.stdout.readline())  # type: ignore[union-attr]
     assert psutil.pid_exists(process)

@@ -6,6 +6,7 @@ DOOR is the nursery's socket (nursery.py has the whole story), PYTHON the interp
 take the arguments. Nothing but a few modules of the standard library is loaded here: it has to be there at once.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -48,10 +49,8 @@ def _line(nursery: socket.socket) -> str:
 
 
 def _end(child: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGTERM)
-    except ProcessLookupError:
-        pass
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from eventide.spark import daemon, launcher
+from eventide.spark import daemon
 
 _ALL = (
     *daemon.OF_TASKS,
@@ -42,6 +42,7 @@ _ALL = (
     "pyspark.sql.worker.lookup_data_sources",
 )
 _SEED = "PYTHONHASHSEED"  # Spark gives its workers 0 unless the user has one; it cannot be changed in a process that runs
+_LAUNCHER = Path(__file__).with_name("launcher.py")
 _ASKING_SECONDS = 10.0
 _LONGEST_NAME = 15  # as Linux keeps them
 
@@ -52,7 +53,7 @@ class Nursery:
     def __init__(self, folder: Path) -> None:
         self.python = folder / "python"
         door = folder / "nursery"
-        arguments = [sys.executable, "-I", "-S", launcher.__file__, str(door), sys.executable]
+        arguments = [sys.executable, "-I", "-S", str(_LAUNCHER), str(door), sys.executable]
         self.python.write_text(f'#!/bin/sh\nexec {shlex.join(arguments)} "$@"\n')
         self.python.chmod(0o700)
         environment = {**os.environ, _SEED: os.environ.get(_SEED, "0")}
@@ -184,9 +185,9 @@ def _live(request: dict[str, Any], streams: list[int]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     finally:
-        for stream in (sys.stdout, sys.stderr):
+        for written in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
-                stream.flush()
+                written.flush()
     return 0
 
 
