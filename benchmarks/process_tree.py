@@ -30,13 +30,18 @@ def cpu_seconds() -> float:
 
 
 def resident_bytes() -> dict[str, int]:
-    """By kind of process: java, python workers, and this one. Pages that forked workers share are counted for each."""
+    """By kind of process: java, python workers, and this one. Pages that forked workers share are counted once, where the system tells."""
     own, sizes = psutil.Process().pid, {"java": 0, "workers": 0, "driver": 0}
     for process in members():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             kind = "driver" if process.pid == own else "java" if process.name() == "java" else "workers"
-            sizes[kind] += process.memory_info().rss
+            sizes[kind] += _proportional(process) if kind == "workers" else process.memory_info().rss
     return sizes
+
+
+def _proportional(process: psutil.Process) -> int:
+    """Its own pages, and of those that it shares its part. Linux alone tells, and takes a millisecond per 100 MB to count."""
+    return int(process.memory_full_info().pss if psutil.LINUX else process.memory_info().rss)
 
 
 class Sampler:
