@@ -62,11 +62,13 @@ class Nursery:
             listening.listen(128)  # who asks early waits until all is loaded, and is faster than alone still
             command = [sys.executable, "-m", "eventide.spark.nursery", str(listening.fileno())]
             options: dict[str, Any] = {"pass_fds": [listening.fileno()], "start_new_session": True}
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, **options)
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment, **options)
 
     def close(self) -> None:
+        """After Spark, which stops what it has started."""
         if self._process.stdin is not None:
             self._process.stdin.close()
+        self._process.terminate()  # a process that the user's code has forked may hold its standard input open
         self._process.wait()
 
 
