@@ -8,7 +8,7 @@ import pytest
 
 from eventide.errors import EnvironmentError
 from eventide.spark.class_archive import archive, java_options
-from eventide.spark.session import check_java
+from eventide.spark.java import check_java
 
 
 def java_home(folder: Path, version: str) -> Path:

@@ -15,6 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from eventide.spark import local_files
+from eventide.spark.java import cache, check_java
+
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 _MAKING_IT = "_EVENTIDE_CLASS_ARCHIVE"
 
@@ -29,18 +32,15 @@ def java_options(java: str) -> str:
 
 
 def archive(java: str) -> Path:
-    """Where the archive is, for this Java (what it says of its version) and the installed Spark."""
+    """Where the archive is, for this Java (what it says of its version), the installed Spark and our own class."""
     import pyspark
 
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.sha256(f"{java}\n{pyspark.__version__}\n{pyspark.__file__}".encode()).hexdigest()[:16]
-    return cache / "eventide" / f"classes-{key}.jsa"
+    key = hashlib.sha256(f"{java}\n{pyspark.__version__}\n{pyspark.__file__}\n{local_files.jar()}".encode()).hexdigest()[:16]
+    return cache() / f"classes-{key}.jsa"
 
 
 def make() -> Path:
     """Write the archive, unless it is there: by a small stream in a process of its own, whose JVM notes which classes it has used."""
-    from eventide.spark.session import check_java
-
     path = archive(check_java())
     if path.exists():
         return path

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventide.errors import EnvironmentError
 from eventide.spark.class_archive import java_options
+from eventide.spark.java import check_java
+from eventide.spark.local_files import without_forks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from eventide.spark.nursery import Nursery
     from eventide.spark.warming import Warming
 
-OLDEST_JAVA = 17
 LOCAL = "local[*,4]"  # all cores; a task may fail three times, as on a cluster: a Python worker that dies does not end the stream
 
 # Settings of a Spark that is started here; a user's own `conf` wins over them.
@@ -59,7 +59,7 @@ STREAMING = {
     "spark.sql.json.enableExactStringParsing": "false",  # an object in a text column reads the same from every source
 }
 
-# On a local disk Hadoop forks a `chmod`, 3 ms, for every file that it writes, and another one for its checksum: as few files as can be.
+# On a local disk: as few files as can be, and by way of local_files.py, which Spark's first choice would pass by.
 LOCAL_STREAMING = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -166,34 +166,13 @@ def default_shards(spark: SparkSession) -> int:
     return (os.cpu_count() or 2) if cores == "*" else int(cores)
 
 
-def check_java() -> str:
-    """What Java says of its version; a clear error unless there is one that Spark can use."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    help = "install Java 17 or newer, for example: sudo apt-get install -y openjdk-17-jre-headless; or set JAVA_HOME"
-    if java is None or not Path(java).exists():
-        raise EnvironmentError("Spark needs Java, and none was found", help=help)
-    told = _release_of(java) or subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'(?i:version)[ =]"(\d+)', told)
-    if found is None or int(found.group(1)) < OLDEST_JAVA:
-        first = told.splitlines()[0] if told else "unknown"
-        raise EnvironmentError(f"Spark needs Java {OLDEST_JAVA} or newer, found {first}", help=help)
-    return told[found.start() :]
-
-
-def _release_of(java: str) -> str:
-    """What stands in the file that comes with every Java 9 and newer; asking Java itself takes longer."""
-    with contextlib.suppress(OSError):
-        return (Path(java).resolve().parent.parent / "release").read_text()
-    return ""
-
-
 def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> SparkSession:
     for name in _PYTHONS:
         os.environ.setdefault(name, sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
+    is_one_machine = sys.platform == "linux" and re.match(r"local(\[|$)", master) is not None
     has_sockets = len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER
     settings = {
         **STARTED,
@@ -206,19 +185,22 @@ def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> Sp
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they repeat on the terminal what the exception says
     builder = SparkSession.builder.appName("eventide").master(master)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    with _noise_to(scratch / "spark.log"), _python_of(master, scratch if has_sockets else None):
+    with (
+        _noise_to(scratch / "spark.log"),
+        _python_of(scratch if is_one_machine and has_sockets else None),
+        without_forks(is_one_machine) as of_files,
+    ):
+        for key, value in {**of_files, **settings}.items():
+            builder = builder.config(key, value)
         return builder.getOrCreate()
 
 
 @contextlib.contextmanager
-def _python_of(master: str, scratch: Path | None) -> Iterator[None]:
+def _python_of(scratch: Path | None) -> Iterator[None]:
     """Let a Spark that starts inside the block take its Python processes from a nursery, where that can be."""
     global _nursery
     plain = {name: os.environ[name] for name in _PYTHONS}
-    fits = sys.platform == "linux" and re.match(r"local(\[|$)", master) and set(plain.values()) == {sys.executable}
-    if scratch is not None and fits:
+    if scratch is not None and set(plain.values()) == {sys.executable}:
         from eventide.spark.nursery import Nursery
 
         _nursery = Nursery(scratch)
