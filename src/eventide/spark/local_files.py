@@ -74,8 +74,7 @@ def _compile(java: str, folder: Path) -> None:
 
     jars = sorted(Path(pyspark.__file__).with_name("jars").glob("*.jar"))
     compiler = os.pathsep.join(str(jar) for jar in jars if jar.name.startswith(("janino", "commons-compiler")))
-    hadoop = os.pathsep.join(str(jar) for jar in jars if jar.name.startswith("hadoop-client"))
-    command = [java, "-cp", compiler, _COMPILER, "-d", str(folder), "-classpath", hadoop, str(_SOURCE)]
+    command = [java, "-cp", compiler, _COMPILER, "-d", str(folder), "-classpath", os.pathsep.join(map(str, jars)), str(_SOURCE)]
     subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
 
 
