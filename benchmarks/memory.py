@@ -3,7 +3,7 @@
     python -m benchmarks.memory [--rows 100_000_000] [--json]
 
 Rows come in rounds, made just before and deleted after, so the disk stays small. Each round has a peak of resident memory of the
-whole process tree. The first third of the rounds is the warm-up, in which the JVM grows into its heap, of 1 GB here so that it does
+whole process tree. The first third of the rounds is the warm-up, in which the JVM grows into its heap, of 512 MB here so that it does
 not take long; growth is the median of the last third's peaks by that of the middle third's. State is what the engine says it holds.
 """
 
@@ -27,7 +27,7 @@ from benchmarks.process_tree import Sampler
 from benchmarks.workloads import MILLION, tumbling
 
 BATCHES_PER_ROUND = 2
-HEAP = {"spark.driver.memory": "1g"}
+HEAP = {"spark.driver.memory": "512m"}
 WORKLOAD = tumbling("json", 100_000)
 
 
