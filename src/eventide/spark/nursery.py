@@ -89,15 +89,14 @@ class _Server:
     def serve(self) -> None:
         """Until standard input ends."""
         while True:
-            for source, _ in self._poller.poll():
-                if source == 0:
-                    return
-                if source == self._door.fileno():
-                    self._answer(self._door.accept()[0])
-                elif source == self._deaths.fileno():
-                    self._bury()
-                else:
-                    self._abandon(source)
+            ready = {source for source, _ in self._poller.poll()}
+            if 0 in ready:
+                return
+            self._abandon(ready)
+            if self._deaths.fileno() in ready:
+                self._bury()
+            if self._door.fileno() in ready:  # last: a new launcher may get the number of one that has gone
+                self._answer(self._door.accept()[0])
 
     def _answer(self, launcher: socket.socket) -> None:
         """Fork what a launcher asks for, or tell it to be a Python of its own."""
@@ -107,28 +106,32 @@ class _Server:
             head, streams, _, _ = socket.recv_fds(launcher, 4, 3)
             with launcher.makefile("rb") as asked:
                 request = json.loads(asked.read(int.from_bytes(head, "big")))
-            child = self._fork(request, streams, launcher) if _fits(request) else 0
-            launcher.sendall(b"%d\n" % child)
+            if _fits(request):
+                self._fork(request, streams, launcher)
+                return
+            launcher.sendall(b"0\n")
         except (OSError, ValueError):
-            launcher.close()
+            pass  # whoever asks so is on its own
         finally:
             for stream in streams:
                 os.close(stream)
+        launcher.close()
 
-    def _fork(self, request: dict[str, Any], streams: list[int], launcher: socket.socket) -> int:
+    def _fork(self, request: dict[str, Any], streams: list[int], launcher: socket.socket) -> None:
         child = os.fork()
         if child == 0:
+            code = 1
             try:
                 self._leave(launcher)
                 code = _live(request, streams)
             except BaseException:
                 traceback.print_exc()
-                code = 1
             finally:
                 os._exit(code & 0xFF)
         self._launchers[child] = launcher
         self._poller.register(launcher, select.POLLIN)
-        return child
+        with contextlib.suppress(OSError):  # it has gone already: the poller tells
+            launcher.sendall(b"%d\n" % child)
 
     def _leave(self, launcher: socket.socket) -> None:
         """In the child: what belongs to the nursery is none of its business."""
@@ -152,15 +155,14 @@ class _Server:
                     with contextlib.suppress(OSError), launcher:
                         launcher.sendall(b"%d\n" % (code if code >= 0 else 128 - code))
 
-    def _abandon(self, source: int) -> None:
-        """A launcher was killed; the process that it stood for goes too."""
-        for child, launcher in self._launchers.items():
-            if launcher.fileno() == source:
+    def _abandon(self, ready: set[int]) -> None:
+        """A launcher says nothing once it has asked. One that can be read was killed; the process that it stood for goes too."""
+        for child, launcher in list(self._launchers.items()):
+            if launcher.fileno() in ready:
                 self._poller.unregister(launcher)
                 launcher.close()
                 del self._launchers[child]
                 os.kill(child, signal.SIGTERM)
-                return
 
 
 def _fits(request: dict[str, Any]) -> bool:
