@@ -1,6 +1,6 @@
 """Eventide against native Spark Structured Streaming and one-shot DuckDB, on this machine, in one run.
 
-python -m benchmarks               # everything: most of an hour on two cores
+python -m benchmarks               # everything: half an hour on two cores
 python -m benchmarks --bar         # the workloads that have a bar; exits with 1 if one is missed
 python -m benchmarks --list        # the names for --only
 python -m benchmarks --from artifacts/bench/results.json --write-docs
