@@ -14,6 +14,7 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterable
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # forking is safe only without threads; a worker runs one task, on one core
 
@@ -48,8 +49,8 @@ def keep_memory() -> None:
         mallopt(_TRIM_THRESHOLD, _MOST_KEPT)
 
 
-def preload(worker: str) -> None:
-    for module in (worker, *(OF_TASKS if worker == _TASKS else ())):
+def preload(modules: Iterable[str]) -> None:
+    for module in modules:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
@@ -57,5 +58,6 @@ def preload(worker: str) -> None:
 
 if __name__ == "__main__":
     keep_memory()
-    preload(sys.argv[1] if len(sys.argv) > 1 else _TASKS)
+    worker = sys.argv[1] if len(sys.argv) > 1 else _TASKS
+    preload((worker, *(OF_TASKS if worker == _TASKS else ())))
     daemon.manager()

@@ -15,8 +15,6 @@ nursery ends when the driver does, however that ends: then its standard input do
 from __future__ import annotations
 
 import contextlib
-import gc
-import importlib
 import json
 import os
 import runpy
@@ -203,10 +201,7 @@ def _be_called(module: str) -> None:
 
 def main(door: int) -> None:
     daemon.keep_memory()
-    for module in _ALL:
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()
+    daemon.preload(_ALL)
     with socket.socket(fileno=door) as listening:
         _Server(listening).serve()
 

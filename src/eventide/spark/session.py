@@ -172,7 +172,7 @@ def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> Sp
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    is_one_machine = sys.platform == "linux" and re.match(r"local(\[|$)", master) is not None
+    is_local_linux = sys.platform == "linux" and re.match(r"local(\[|$)", master) is not None
     has_sockets = len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER
     settings = {
         **STARTED,
@@ -187,8 +187,8 @@ def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> Sp
     builder = SparkSession.builder.appName("eventide").master(master)
     with (
         _noise_to(scratch / "spark.log"),
-        _python_of(scratch if is_one_machine and has_sockets else None),
-        without_forks(is_one_machine) as of_files,
+        _python_of(scratch if is_local_linux and has_sockets else None),
+        without_forks(is_local_linux) as of_files,
     ):
         for key, value in {**of_files, **settings}.items():
             builder = builder.config(key, value)
@@ -208,6 +208,11 @@ def _python_of(scratch: Path | None) -> Iterator[None]:
             os.environ.update(dict.fromkeys(_PYTHONS, str(_nursery.python)))
     try:
         yield
+    except BaseException:  # no Spark that would need it
+        if _nursery is not None:
+            _nursery.close()
+            _nursery = None
+        raise
     finally:
         os.environ.update(plain)
 
