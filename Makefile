@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.ready-bench
 ARCHIVE := $(VENV)/.class-archive
 DEMO_SECONDS ?= 20
 SOAK_SECONDS ?= 600
-PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/admission tests/scan
+PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/admission tests/tasks tests/connectors/files
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
@@ -35,15 +35,15 @@ demo: setup ## a live pipeline on local Spark, and what became of every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
 # A cache that makes every later start of Spark some seconds shorter; without it all goes on as well.
-$(ARCHIVE): $(READY) src/eventide/spark/LocalFiles.java src/eventide/spark/class_archive.py
-	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.class_archive || echo "no archive of classes: Spark starts as slowly as before" >&2
+$(ARCHIVE): $(READY) src/eventide/spark/local/LocalFiles.java src/eventide/spark/local/class_archive.py
+	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.local.class_archive || echo "no archive of classes: Spark starts as slowly as before" >&2
 	@touch $@
 
 test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark, and beside them the others on local Spark
 	@$(WITH_JAVA) $(WITH_POSTGRES) PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
 test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and in single rows
-	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/scan tests/kernels tests/eventtime
+	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime
 	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-pure: setup ## the tests of the packages that must work without Spark, where pyspark cannot be imported

@@ -29,14 +29,22 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bar", action="store_true", help="only what has a bar, which is then judged")
     parser.add_argument("--list", action="store_true", help="name the workloads")
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="these workloads, and nothing else")
     parser.add_argument("--repeat", type=int, default=3, help="runs per engine and workload (default 3)")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="an interpreter that has bytewax or pathway")
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of every batch, to try things out")
-    parser.add_argument("--output", type=Path, default=Path("artifacts/bench"), help="folder for results.json and results.png")
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="NAME=PYTHON", help="an interpreter that has bytewax or pathway"
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="multiplies the rows of every batch, to try things out"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("artifacts/bench"), help="folder for results.json and results.png"
+    )
     parser.add_argument("--from", dest="kept", type=Path, metavar="JSON", help="measure nothing; show these results")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/performance.md")
     return parser.parse_args(given)

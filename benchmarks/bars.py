@@ -58,7 +58,9 @@ Bar = AtLeast | AtMost
 
 
 def speed_bars(workload: Workload) -> tuple[Bar, ...]:
-    """Twice native with RocksDB from 100,000 keys on, and never below it; native in memory matched from there on, nearly so before."""
+    """Twice native with RocksDB from 100,000 keys on, and never below it; native in memory matched from there on,
+    nearly so before.
+    """
     has_many_keys = workload.data.keys >= 100_000
     return (
         AtLeast(workload.name, SPEED, ROCKSDB_STATE, 2.0 if has_many_keys else 1.0),

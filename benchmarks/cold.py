@@ -25,7 +25,9 @@ DONE = "first result"
 def measure(engine: str) -> Sample:
     """In a process of its own, its start included; its end is not."""
     began = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-m", "benchmarks.cold", engine], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.cold", engine], stdout=subprocess.PIPE, text=True
+    ) as process:
         if process.stdout is None:
             raise RuntimeError("the process has no output to wait for")
         lines = []

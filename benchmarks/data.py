@@ -1,7 +1,7 @@
 """Files of a workload, made by DuckDB from a hash of the row's number: the same on every machine and in every run.
 
-A file's name begins with the number of its batch. Files are made once, in a folder of their own, and linked into the folder that
-an engine watches when the engine is to see them.
+A file's name begins with the number of its batch. Files are made once, in a folder of their own, and linked into the
+folder that an engine watches when the engine is to see them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ COPY_OPTIONS = {"json": "FORMAT json", "parquet": "FORMAT parquet, ROW_GROUP_SIZ
 class Span:
     """Rows `first` to `first + rows` of the endless stream, in files of batch `batch`; `shift_ms` moves their times.
 
-    Late rows begin after the warm-up: before it ends, native Spark still takes rows that are behind the watermark, since it
-    filters them by the watermark of the batch before.
+    Late rows begin after the warm-up: before it ends, native Spark still takes rows that are behind the watermark,
+    since it filters them by the watermark of the batch before.
     """
 
     batch: int
@@ -74,12 +74,16 @@ def write(data: Data, spans: Iterable[Span], folder: Path) -> dict[int, list[Pat
 
 
 def rows_sql(data: Data, span: Span, part: int) -> str:
-    """Rows of one file, by number; a duplicate has the number of the row before it, and so is the same in every column."""
+    """Rows of one file, by number; a duplicate has the number of the row before it, and so is the same in every
+    column.
+    """
     first, end = (span.first + span.rows * cut // span.files for cut in (part, part + 1))
     number = f"i - (i % {data.duplicate_one_in} = {data.duplicate_one_in - 1})::INT" if data.duplicate_one_in else "i"
     late = f" - (n % {data.late_one_in} = 7)::INT * {LATE_BY_MS}" if data.late_one_in and span.has_late_rows else ""
     key = f"(hash(n, 1) % {data.keys})::BIGINT"
-    event_ms = f"{FIRST_MS + span.shift_ms} + n * 1000 // {EVENTS_PER_SECOND} + (hash(n, 2) % {DISORDER_MS})::BIGINT{late}"
+    event_ms = (
+        f"{FIRST_MS + span.shift_ms} + n * 1000 // {EVENTS_PER_SECOND} + (hash(n, 2) % {DISORDER_MS})::BIGINT{late}"
+    )
     columns = {
         "k": f"printf('visitor-%08d', {key})" if data.text_keys else key,
         "v": "(hash(n, 3) % 1000)::BIGINT",
@@ -87,7 +91,9 @@ def rows_sql(data: Data, span: Span, part: int) -> str:
         "id": "n",
     }
     extra = {
-        name: f"printf('value %d of this row', hash(n, {4 + at}) % 1000)" if type == "STRING" else f"(hash(n, {4 + at}) % 1000000)::BIGINT"
+        name: f"printf('value %d of this row', hash(n, {4 + at}) % 1000)"
+        if type == "STRING"
+        else f"(hash(n, {4 + at}) % 1000000)::BIGINT"
         for at, (name, type) in enumerate(data.columns.items())
         if name not in columns
     }

@@ -50,7 +50,9 @@ def spread(samples: Sequence[Sample], figure: Figure) -> Spread | None:
 
 
 def advantage(results: Results, workload: str, figure: Figure, other: str, ours: str = OURS) -> float | None:
-    """How many times better our median is than another engine's: above 1 is better for us, whichever way the figure counts."""
+    """How many times better our median is than another engine's: above 1 is better for us, whichever way the figure
+    counts.
+    """
     engines = results.get(workload, {})
     mine, theirs = (spread(engines.get(name, []), figure) for name in (ours, other))
     if mine is None or theirs is None:

@@ -2,8 +2,8 @@
 
     python benchmarks/kernels.py [name ...]
 
-For every case: milliseconds of computing per batch (the best of the last three), and the milliseconds that the state store
-would add at 0.2 ms a call and 10 ns a byte, which is what Spark's costs.
+For every case: milliseconds of computing per batch (the best of the last three), and the milliseconds that the state
+store would add at 0.2 ms a call and 10 ns a byte, which is what Spark's costs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import pyarrow as pa
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, TS, Clock, KernelSpec
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import PanedSpec
-from eventide.kernels.session import SessionSpec
-from eventide.kernels.slide import SlideSpec
-from eventide.kernels.store import MemoryStore
+from eventide.kernels.logic.panes import PanedSpec
+from eventide.kernels.logic.sessions import SessionSpec
+from eventide.kernels.logic.slides import SlideSpec
+from eventide.kernels.state.memory_store import MemoryStore
 
 SECOND = 1_000_000
 BIGINT, DOUBLE = pa.int64(), pa.float64()
@@ -136,7 +136,11 @@ def tumbling() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
 
 def hopping() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
     for size in (10, 100, 1_000):
-        yield f"hopping {size} s every 1 s, 500k rows, 1,000 users", paned(size, 1), steady(500_000, 1_000, batches=3 + size // 10)
+        yield (
+            f"hopping {size} s every 1 s, 500k rows, 1,000 users",
+            paned(size, 1),
+            steady(500_000, 1_000, batches=3 + size // 10),
+        )
 
 
 def backfill() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
@@ -179,7 +183,11 @@ def main() -> None:
     for name in sys.argv[1:] or CASES:
         for title, spec, batches in CASES[name]():
             found = measure(spec, batches)
-            print(f"{title:60} {found.computing:7.1f} ms {found.store:6.1f} ms {found.emitted:9,} {found.state / 1e6:6.1f} MB", flush=True)
+            print(
+                f"{title:60} {found.computing:7.1f} ms {found.store:6.1f} ms {found.emitted:9,} "
+                f"{found.state / 1e6:6.1f} MB",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python -m benchmarks.memory [--rows 100_000_000] [--json]
 
-Rows come in rounds, made just before and deleted after, so the disk stays small. Each round has a peak of resident memory of the
-whole process tree. The first third of the rounds is the warm-up, in which the JVM grows into its heap, of 512 MB here so that it does
-not take long; growth is the median of the last third's peaks by that of the middle third's. State is what the engine says it holds.
+Rows come in rounds, made just before and deleted after, so the disk stays small. Each round has a peak of resident
+memory of the whole process tree. The first third of the rounds is the warm-up, in which the JVM grows into its heap, of
+512 MB here so that it does not take long; growth is the median of the last third's peaks by that of the middle third's.
+State is what the engine says it holds.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def one_round(run: EventideRun, files: Sequence[Path], watched: Path) -> Round:
         data.link(files, watched)
         run.take()
     seconds = time.perf_counter() - began
-    return Round(seconds, max(sampler.samples, key=lambda sizes: sum(sizes.values())), int(run.db.metrics()["o"]["state_bytes"]))
+    return Round(
+        seconds, max(sampler.samples, key=lambda sizes: sum(sizes.values())), int(run.db.metrics()["o"]["state_bytes"])
+    )
 
 
 def growth(values: Sequence[float]) -> float:
@@ -96,7 +99,9 @@ def measure(rows: int) -> Sample:
 def describe(number: int, one: Round) -> str:
     parts = ", ".join(f"{kind} {size / 1e6:,.0f}" for kind, size in one.peak.items())
     rows = (number + 1) * BATCHES_PER_ROUND * MILLION
-    return f"{rows:>12,} rows  {one.total / 1e6:7,.0f} MB ({parts})  state {one.state / 1e6:6.1f} MB  {one.seconds:5.1f} s"
+    return (
+        f"{rows:>12,} rows  {one.total / 1e6:7,.0f} MB ({parts})  state {one.state / 1e6:6.1f} MB  {one.seconds:5.1f} s"
+    )
 
 
 def main() -> None:
@@ -110,7 +115,11 @@ def main() -> None:
             found.append(one)
             print(describe(number, one), file=sys.stderr if given.json else sys.stdout, flush=True)
     result = sample(found)
-    print(json.dumps(result) if given.json else f"memory {result[GROWTH.key]:.3f} times, state {result[STATE_GROWTH.key]:.3f} times")
+    print(
+        json.dumps(result)
+        if given.json
+        else f"memory {result[GROWTH.key]:.3f} times, state {result[STATE_GROWTH.key]:.3f} times"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Speed and CPU of every workload as a picture: a bar per engine at its median, with a whisker from the lowest to the highest run."""
+"""Speed and CPU of every workload as a picture: a bar per engine at its median, with a whisker from the lowest to the
+highest run.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,20 @@ def panel(axis: Any, results: Results, figure: Figure) -> None:
         found = {place: spread(engines.get(engine, []), figure) for place, engines in enumerate(results.values())}
         there = {place: one for place, one in found.items() if one is not None}
         medians = [one.median for one in there.values()]
-        whiskers = [[one.median - one.lowest for one in there.values()], [one.highest - one.median for one in there.values()]]
+        whiskers = [
+            [one.median - one.lowest for one in there.values()],
+            [one.highest - one.median for one in there.values()],
+        ]
         places = [place + (at - 1) * BAR_HEIGHT for place in there]
-        axis.barh(places, medians, BAR_HEIGHT, xerr=whiskers, color=color, label=engine, error_kw={"lw": 1, "ecolor": "#495057"})
+        axis.barh(
+            places,
+            medians,
+            BAR_HEIGHT,
+            xerr=whiskers,
+            color=color,
+            label=engine,
+            error_kw={"lw": 1, "ecolor": "#495057"},
+        )
     direction = "higher is better" if figure.higher_is_better else "lower is better"
     axis.set_xlabel(f"{figure.title}: {figure.unit} ({direction})")
     axis.xaxis.set_major_formatter("{x:,.0f}")

@@ -30,7 +30,9 @@ def cpu_seconds() -> float:
 
 
 def resident_bytes() -> dict[str, int]:
-    """By kind of process: java, python workers, and this one. Pages that forked workers share are counted once, where the system tells."""
+    """By kind of process: java, python workers, and this one. Pages that forked workers share are counted once, where
+    the system tells.
+    """
     own, sizes = psutil.Process().pid, {"java": 0, "workers": 0, "driver": 0}
     for process in members():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -40,7 +42,9 @@ def resident_bytes() -> dict[str, int]:
 
 
 def _proportional(process: psutil.Process) -> int:
-    """Its own pages, and of those that it shares its part. Linux alone tells, and takes a millisecond per 100 MB to count."""
+    """Its own pages, and of those that it shares its part. Linux alone tells, and takes a millisecond per 100 MB to
+    count.
+    """
     return int(process.memory_full_info().pss if psutil.LINUX else process.memory_info().rss)
 
 
@@ -57,7 +61,9 @@ class Sampler:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._done.set()
         self._thread.join()
 

@@ -43,7 +43,9 @@ class Report:
     @staticmethod
     def load(path: Path) -> Report:
         kept = json.loads(path.read_text())
-        return Report(kept["results"], [Verdict(**one) for one in kept["verdicts"]], kept["problems"], kept["environment"])
+        return Report(
+            kept["results"], [Verdict(**one) for one in kept["verdicts"]], kept["problems"], kept["environment"]
+        )
 
     def sections(self) -> dict[str, Rows]:
         """Tables by heading: the bar and a summary first, then each figure with its spread."""
@@ -63,7 +65,9 @@ class Report:
 
     def markdown(self) -> str:
         about = ", ".join(f"{name} {value}" for name, value in self.environment.items())
-        sections = (f"### {heading[0].upper()}{heading[1:]}\n\n{as_markdown(rows)}" for heading, rows in self.sections().items())
+        sections = (
+            f"### {heading[0].upper()}{heading[1:]}\n\n{as_markdown(rows)}" for heading, rows in self.sections().items()
+        )
         problems = (f"Failed: {problem}" for problem in self.problems)
         return "\n\n".join([f"Measured with: {about}.", *sections, *problems])
 
@@ -128,7 +132,9 @@ def as_text(rows: Rows) -> str:
     lines = []
     for row in rows:
         cells = zip(row, widths, is_figure, strict=True)
-        lines.append("  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells).rstrip())
+        lines.append(
+            "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells).rstrip()
+        )
     return "\n".join(lines)
 
 

@@ -1,12 +1,13 @@
 """Runs engines in turn over the same files, and measures the warm, steady state.
 
-One run of an engine is a fresh query over one workload. It gets the warm-up batches and is waited for; then all measured batches
-become visible at once, and the time until their last result has arrived is what rows per second come from. That includes the
-batch without data with which both engines close what the last rows have made due. Query start, planning and warm-up are not in
-it. Afterwards single rows come one by one, for the floor of a batch. CPU is that of the whole process tree over the same interval.
+One run of an engine is a fresh query over one workload. It gets the warm-up batches and is waited for; then all
+measured batches become visible at once, and the time until their last result has arrived is what rows per second come
+from. That includes the batch without data with which both engines close what the last rows have made due. Query start,
+planning and warm-up are not in it. Afterwards single rows come one by one, for the floor of a batch. CPU is that of the
+whole process tree over the same interval.
 
-Engines take turns, in another order each time, on one Spark session that has run many small batches of each before; a first turn of
-warm-up batches is not counted.
+Engines take turns, in another order each time, on one Spark session that has run many small batches of each before; a
+first turn of warm-up batches is not counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class WrongResult(Exception):
 
 @dataclass(frozen=True)
 class Material:
-    """A workload with its files and the truth about them: what a stream must give, and all windows of the measured batches."""
+    """A workload with its files and the truth about them: what a stream must give, and all windows of the measured
+    batches.
+    """
 
     workload: Workload
     plan: data.Plan
@@ -65,11 +68,15 @@ def prepare(workload: Workload, folder: Path) -> Material:
     )
 
 
-def compare(workload: Workload, engines: Sequence[Engine], one_shots: Sequence[OneShot], repeat: int, say: Say) -> dict[str, list[Sample]]:
+def compare(
+    workload: Workload, engines: Sequence[Engine], one_shots: Sequence[OneShot], repeat: int, say: Say
+) -> dict[str, list[Sample]]:
     """Samples by engine, one per turn."""
     engines = [engine for engine in engines if engine.can(workload)]
     one_shots = [engine for engine in one_shots if engine.can(workload)]
-    samples: dict[str, list[Sample]] = {name: [] for name in (*(engine.name for engine in engines), *(engine.name for engine in one_shots))}
+    samples: dict[str, list[Sample]] = {
+        name: [] for name in (*(engine.name for engine in engines), *(engine.name for engine in one_shots))
+    }
     with tempfile.TemporaryDirectory(prefix="bench-files-") as folder:
         material = prepare(workload, Path(folder))
         for engine in engines:
@@ -115,7 +122,9 @@ def running(engine: Engine, workload: Workload) -> Iterator[tuple[Run, Path]]:
 
 
 def heat(engine: Engine) -> None:
-    """Single rows, one batch each, until Java has compiled what a batch takes whatever is in it: minutes of a stream's life."""
+    """Single rows, one batch each, until Java has compiled what a batch takes whatever is in it: minutes of a stream's
+    life.
+    """
     workload = Workload("heat", batch_rows=1_000, single_rows=_BATCHES_OF_HEAT)
     with tempfile.TemporaryDirectory(prefix="bench-files-") as folder, running(engine, workload) as (run, watched):
         plan = data.plan(workload)
@@ -157,7 +166,9 @@ def steady_state(run: Run, watched: Path, material: Material) -> Sample:
 
 
 def timed(run: Run, watched: Path, files: Sequence[Path]) -> tuple[float, float]:
-    """Seconds, and CPU-seconds of the tree, from the moment the files become visible until all that follows from them is out."""
+    """Seconds, and CPU-seconds of the tree, from the moment the files become visible until all that follows from them
+    is out.
+    """
     cpu, began = cpu_seconds(), time.perf_counter()
     data.link(files, watched)
     run.take()
@@ -170,7 +181,9 @@ def measure_one_shot(engine: OneShot, material: Material) -> Sample:
         data.link(material.of(material.plan.measured), Path(folder))
         found = engine.compute(material.workload, sorted(Path(folder).iterdir()))
     if found.totals != material.all_windows:
-        raise WrongResult(f"{material.workload.name}: {engine.name} gave {found.totals}, and {material.all_windows} is right")
+        raise WrongResult(
+            f"{material.workload.name}: {engine.name} gave {found.totals}, and {material.all_windows} is right"
+        )
     rows = material.workload.rows
     return {SPEED.key: rows / found.seconds, CPU.key: found.cpu / rows * 1_000_000}
 

@@ -1,7 +1,8 @@
-"""What open sessions cost a batch that does not touch them: `python benchmarks/sessions.py [--open 10000 100000 1000000]`.
+"""What open sessions cost a batch that does not touch them: `python benchmarks/sessions.py [--open 10000 100000
+1000000]`.
 
-Opens that many sessions, one per key, then sends batches of 10 and of 1,000 rows for a few of them, and prints the median
-time of those batches on Spark, whole, from the file to the result.
+Opens that many sessions, one per key, then sends batches of 10 and of 1,000 rows for a few of them, and prints the
+median time of those batches on Spark, whole, from the file to the result.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def measure(holder: eventide.Database, sessions: int) -> None:
             medians.append(statistics.median(times))
         figures = db.metrics()["o"]
         print(
-            f"{sessions:>9,} open: opened in {opening:6.2f} s; a batch of 10 rows {medians[0]:.2f} s, of 1,000 rows {medians[1]:.2f} s; "
+            f"{sessions:>9,} open: opened in {opening:6.2f} s; a batch of 10 rows {medians[0]:.2f} s, of 1,000 "
+            f"rows {medians[1]:.2f} s; "
             f"{figures['open_windows']:,} sessions, {figures['state_bytes'] / 1e6:.1f} MB of state"
         )
 

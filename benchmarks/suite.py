@@ -1,4 +1,6 @@
-"""Everything that is measured, put together: the comparison on one Spark session, and what needs processes of its own."""
+"""Everything that is measured, put together: the comparison on one Spark session, and what needs processes of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ Wanted = Callable[[str, str], bool]  # of a workload and an engine, by name
 
 
 def comparison(
-    workloads: Sequence[Workload], one_shots: Sequence[OneShot], repeat: int, say: Say, is_wanted: Wanted = lambda workload, engine: True
+    workloads: Sequence[Workload],
+    one_shots: Sequence[OneShot],
+    repeat: int,
+    say: Say,
+    is_wanted: Wanted = lambda workload, engine: True,
 ) -> tuple[Results, list[str]]:
     """On one Spark session; results, and what went wrong."""
     with eventide.connect() as holder:

@@ -18,7 +18,12 @@ class Totals:
     highest: int = 0
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals(self.rows + other.rows, self.counted + other.counted, self.summed + other.summed, self.highest + other.highest)
+        return Totals(
+            self.rows + other.rows,
+            self.counted + other.counted,
+            self.summed + other.summed,
+            self.highest + other.highest,
+        )
 
 
 def totals_of(results: pa.Table) -> Totals:

@@ -1,7 +1,7 @@
 """What is measured: the data, the window, and how much of it. Engines translate a workload into their own terms.
 
-All data is a stream of 100,000 events per second of event time, up to two seconds out of order. So a batch of a million rows spans
-ten seconds, and every key of 100,000 is in each ten-second window about ten times.
+All data is a stream of 100,000 events per second of event time, up to two seconds out of order. So a batch of a million
+rows spans ten seconds, and every key of 100,000 is in each ten-second window about ten times.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Session:
 
 @dataclass(frozen=True)
 class Slide:
-    """A result per row, over the time before it. Native Spark and one-shot SQL over closed windows have no such thing."""
+    """A result per row, over the time before it. Native Spark and one-shot SQL over closed windows have no such
+    thing.
+    """
 
     lookback_ms: int = 10_000
 
@@ -100,16 +102,22 @@ def label(number: int) -> str:
 
 def tumbling(format: str, keys: int, batch_rows: int = MILLION, batches: int = 4) -> Workload:
     size = "" if batch_rows == MILLION else f", {label(batch_rows)}-row batches"
-    workload = Workload(f"{format}, {label(keys)} keys{size}", Data(format, keys), batch_rows=batch_rows, batches=batches)
+    workload = Workload(
+        f"{format}, {label(keys)} keys{size}", Data(format, keys), batch_rows=batch_rows, batches=batches
+    )
     if keys >= MILLION:
         return replace(workload, warm_batches=1)  # native takes ten seconds and more for one
     return replace(workload, single_rows=5) if keys < 100_000 else workload
 
 
 BATCHES = {1_000: 6, 100_000: 4, MILLION: 1}  # by number of keys: batches of a third of a second to ten seconds
-TUMBLING = tuple(tumbling(format, keys, batches=batches) for format in ("json", "parquet") for keys, batches in BATCHES.items())
+TUMBLING = tuple(
+    tumbling(format, keys, batches=batches) for format in ("json", "parquet") for keys, batches in BATCHES.items()
+)
 BATCH_SIZES = tuple(
-    tumbling("json", keys, rows, batches) for keys in (1_000, 100_000) for rows, batches in ((100_000, 10), (4 * MILLION, 2))
+    tumbling("json", keys, rows, batches)
+    for keys in (1_000, 100_000)
+    for rows, batches in ((100_000, 10), (4 * MILLION, 2))
 )
 OTHERS = (
     Workload("hopping 60 s / 1 s", window=Hop(), batch_rows=200_000),

@@ -1,4 +1,6 @@
-"""Eventide inside a program: rows go in with `write`, results come out with `read`. Run: python examples/embedded_clicks.py"""
+"""Eventide inside a program: rows go in with `write`, results come out with `read`. Run: python
+examples/embedded_clicks.py
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def main(db: Any = None) -> list[tuple[str, str, int, float]]:
         db.write("clicks", clicks())
         db.advance_watermark("clicks", NOON + timedelta(minutes=3))
         db.tick()
-        rows = sorted((f"{row['window_start']:%H:%M}", row["visitor"], row["clicks"], row["spent"]) for row in db.read("spending"))
+        rows = sorted(
+            (f"{row['window_start']:%H:%M}", row["visitor"], row["clicks"], row["spent"]) for row in db.read("spending")
+        )
     finally:
         if own:
             db.close()

@@ -1,4 +1,6 @@
-"""Windows on a streaming DataFrame of your own: rows, late rows and accounts from one query. Run: python examples/fluent_clicks.py"""
+"""Windows on a streaming DataFrame of your own: rows, late rows and accounts from one query. Run: python
+examples/fluent_clicks.py
+"""
 
 from __future__ import annotations
 

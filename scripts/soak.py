@@ -1,8 +1,10 @@
-"""Write, kill, restart, check, for SOAK_SECONDS: `python scripts/soak.py`. Prints one line, and fails unless nothing is amiss.
+"""Write, kill, restart, check, for SOAK_SECONDS: `python scripts/soak.py`. Prints one line, and fails unless nothing is
+amiss.
 
-A writer process runs all scenarios, every kind of stream with every kind of sink, on one checkpoint (tests/recovery/scenarios.py). It
-is killed with -9 in all phases of a batch, and Spark's Python workers are, more often (tests/recovery/killer.py). It goes on
-each time; when it comes to its end the outcome is compared with the reference model's, and all begins anew on a new checkpoint.
+A writer process runs all scenarios, every kind of stream with every kind of sink, on one checkpoint
+(tests/recovery/scenarios.py). It is killed with -9 in all phases of a batch, and Spark's Python workers are, more often
+(tests/recovery/killer.py). It goes on each time; when it comes to its end the outcome is compared with the reference
+model's, and all begins anew on a new checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.recovery import scenarios  # noqa: E402
-from tests.recovery.killer import MOMENTS, Killer, Plan  # noqa: E402
+from tests.recovery.killer import EMIT_RULES, Killer, Plan  # noqa: E402
 from tests.sinks import postgres_server  # noqa: E402
 
 BATCHES = 8
@@ -69,7 +71,7 @@ def run(folder: Path, postgres: str | None, chance: random.Random, end: float) -
     for number in range(DEATHS):
         if time.monotonic() >= end:
             break
-        moment = MOMENTS[number % len(MOMENTS)] if number < len(MOMENTS) else chance.choice(MOMENTS)
+        moment = EMIT_RULES[number % len(EMIT_RULES)] if number < len(EMIT_RULES) else chance.choice(EMIT_RULES)
         if killer.live(Plan.at(moment, chance, WORKERS)):
             return killer
     killer.live(Plan(None, WORKERS if time.monotonic() < end else 0.0))
@@ -82,12 +84,18 @@ def main() -> int:
     chance, tally, end = random.Random(seed), Tally(), time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
         postgres = stack.enter_context(postgres_server.server()).url if postgres_server.binaries() is not None else None
-        say(f"soak for {seconds:g} s, seed {seed}{'' if postgres else f'; without the postgres sink: {postgres_server.MISSING}'}")
+        say(
+            f"soak for {seconds:g} s, seed "
+            f"{seed}{'' if postgres else f'; without the postgres sink: {postgres_server.MISSING}'}"
+        )
         while time.monotonic() < end:
             folder = Path(tempfile.mkdtemp(prefix="eventide-soak-"))
             killer = run(folder, postgres, chance, end)
             tally.add(killer)
-            say(f"  drivers {killer.drivers} workers {killer.workers}, streams failed {len(killer.failures)}: {tally.line()}")
+            say(
+                f"  drivers {killer.drivers} workers {killer.workers}, streams failed {len(killer.failures)}: "
+                f"{tally.line()}"
+            )
             for failure in sorted(set(killer.failures)):
                 say(f"    {failure}")
             shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 read -ra pure <<<"$PURE_TESTS"
-mapfile -t most_of_spark < <(printf '%s\n' tests/spark/test_*.py | grep -v /test_files.py)
+mapfile -t most_of_spark < <(printf "%s\n" tests/spark/test_*.py tests/connectors/test_fused_scan.py)
 
 "$PYTHON" -m pytest "${most_of_spark[@]}" "$@" >"$reports/spark" 2>&1 &
 of_spark=$!

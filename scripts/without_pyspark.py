@@ -11,7 +11,9 @@ BLOCKED = frozenset({"pyspark", "py4j"})
 
 
 class Blocker:
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name.partition(".")[0] in BLOCKED:
             raise ModuleNotFoundError(f"{name} is made unimportable here: this test must not need Spark", name=name)
         return None

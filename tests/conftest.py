@@ -12,11 +12,12 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from eventide.database import Database
 
-# No test runs long enough for Java's second compiler to pay: without it a query costs a quarter less CPU, the start a third.
+# No test runs long enough for Java's second compiler to pay: without it a query costs a quarter less CPU, the start a
+# third.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
-# How long an example takes says nothing on a machine that does other things too. Examples are the same in every run, so that a change
-# fails for what is in it; `make test-slow` looks for new ones.
+# How long an example takes says nothing on a machine that does other things too. Examples are the same in every run, so
+# that a change fails for what is in it; `make test-slow` looks for new ones.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None, max_examples=500)
 settings.load_profile("new" if os.environ.get("NEW_EXAMPLES") else "same")

@@ -32,7 +32,9 @@ def blocks(file: Path) -> list[Block]:
     result = []
     for index, fence in enumerate(found):
         follower = found[index + 1] if index + 1 < len(found) else None
-        follows = follower is not None and follower["language"] == "text" and not text[fence.end() : follower.start()].strip()
+        follows = (
+            follower is not None and follower["language"] == "text" and not text[fence.end() : follower.start()].strip()
+        )
         output = follower["code"] if follower is not None and follows and fence["language"] == "python" else None
         line = text.count("\n", 0, fence.start()) + 1
         result.append(Block(str(file.relative_to(ROOT)), line, fence["language"], fence["code"], output))

@@ -30,19 +30,28 @@ def test_embedded_clicks(db_factory: DatabaseFactory) -> None:
     spent: dict[tuple[int, str], float] = defaultdict(float)
     for second in range(180):
         spent[second // 60, f"v{second % 3}"] += second % 7
-    expected = [(f"12:{minute:02d}", visitor, 20, total) for (minute, visitor), total in sorted(spent.items()) if total >= 60]
+    expected = [
+        (f"12:{minute:02d}", visitor, 20, total) for (minute, visitor), total in sorted(spent.items()) if total >= 60
+    ]
     assert load("embedded_clicks").main(db_factory()) == expected
 
 
 def test_late_rows(db_factory: DatabaseFactory, capsys: pytest.CaptureFixture[str]) -> None:
     accounts = load("late_rows").main(db_factory())
-    assert {kind: count for kind, count in accounts.items() if count} == {"rows_in": 6, "used": 4, "late": 1, "error": 1}
+    assert {kind: count for kind, count in accounts.items() if count} == {
+        "rows_in": 6,
+        "used": 4,
+        "late": 1,
+        "error": 1,
+    }
     out = capsys.readouterr().out
     assert "12:00:00  roof  9.9\n" in out
     assert "late: allowed_lateness_exceeded: " in out and "error: event_time_unparseable: " in out
 
 
-def test_files_to_files(tmp_path: Path, keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_to_files(
+    tmp_path: Path, keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "files"
     shutil.copytree(EXAMPLES / "files", folder, ignore=shutil.ignore_patterns("out"))
     monkeypatch.chdir(folder)
@@ -53,4 +62,9 @@ def test_files_to_files(tmp_path: Path, keep_spark: Any, monkeypatch: pytest.Mon
     assert "per_page: rows in 8 = used 7 + error 1 ✓" in out
     rows = pq.read_table(folder / "out" / "pages").to_pylist()
     found = sorted((f"{row['window_start']:%H:%M}", row["page"], row["clicks"], row["visitors"]) for row in rows)
-    assert found == [("12:00", "/cart", 1, 1), ("12:00", "/home", 4, 3), ("12:01", "/cart", 1, 1), ("12:01", "/home", 1, 1)]
+    assert found == [
+        ("12:00", "/cart", 1, 1),
+        ("12:00", "/home", 4, 3),
+        ("12:01", "/cart", 1, 1),
+        ("12:01", "/home", 1, 1),
+    ]

@@ -12,22 +12,28 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "eventide"
 
-EVERYTHING = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")}
+EVERYTHING = {
+    path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")
+}
 # package: (what of eventide, which third-party packages)
 MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime"}, {"pyarrow", "numpy", "duckdb"}),
-    "scan": ({"errors", "eventtime", "kernels"}, {"pyarrow", "numpy", "sqlglot"}),
-    "plan": ({"errors", "eventtime", "kernels", "scan"}, {"sqlglot"}),
+    "tasks": ({"errors", "eventtime", "kernels"}, {"pyarrow", "numpy", "sqlglot"}),
+    "plan": ({"errors", "eventtime", "kernels", "tasks"}, {"sqlglot"}),
     "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
-    "fluent": ({"errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
+    "fluent": ({"connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime"}, {"pyarrow"}),
     "admission": ({"errors", "storage"}, set()),
+    "connectors": (
+        {"admission", "errors", "eventtime", "kernels", "plan", "result", "storage", "tasks"},
+        {"pyspark", "pyarrow", "psycopg"},
+    ),
     "result": ({"errors"}, {"pyarrow", "pandas"}),
     "spark": (
-        {"admission", "errors", "eventtime", "kernels", "plan", "scan", "sql", "storage", "result"},
-        {"pyspark", "pyarrow", "numpy", "pandas", "duckdb", "psycopg"},
+        {"connectors", "errors", "eventtime", "kernels", "plan", "tasks", "sql", "storage", "result"},
+        {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"},
     ),
 }
 LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
@@ -43,8 +49,15 @@ def modules() -> list[Path]:
 
 def type_checking_lines(tree: ast.Module) -> set[int]:
     """The lines below `if TYPE_CHECKING:`."""
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")]
-    return {line for block in blocks for node in block.body for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    blocks = [
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    ]
+    return {
+        line
+        for block in blocks
+        for node in block.body
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
 
 
 def imported(tree: ast.Module, file: Path) -> Iterator[tuple[int, str]]:
@@ -76,7 +89,9 @@ def test_a_module_imports_only_what_its_package_may(file: Path) -> None:
         if top == "eventide":
             target = rest.partition(".")[0]
             known = target in EVERYTHING
-            assert not known or target == package or target in inside, f"{file}:{line}: {package} must not import {module}"
+            assert not known or target == package or target in inside, (
+                f"{file}:{line}: {package} must not import {module}"
+            )
         elif top not in sys.stdlib_module_names:
             allowed = outside | (TYPES_ONLY.get(package, set()) if line in for_types else set())
             assert top in allowed, f"{file}:{line}: {package} must not import {module}"

@@ -1,4 +1,6 @@
-"""README and docs tell the truth: their Python runs and prints what they say, their SQL works, their links lead somewhere."""
+"""README and docs tell the truth: their Python runs and prints what they say, their SQL works, their links lead
+somewhere.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
-def test_python_prints_what_the_document_says(block: Block, keep_spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_prints_what_the_document_says(
+    block: Block, keep_spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     exec(compile("\n" * block.line + block.code, block.file, "exec"), {"__name__": "__main__"})
     printed = capsys.readouterr().out
     assert block.output is None or printed == block.output

@@ -22,7 +22,9 @@ class Run(Protocol):
     """A query that runs: over one workload, from an empty state."""
 
     def take(self) -> None:
-        """Returns when everything in the watched folder has been processed and windows that it closed have been given out."""
+        """Returns when everything in the watched folder has been processed and windows that it closed have been given
+        out.
+        """
 
     def totals(self) -> Totals:
         """Of everything given out so far."""

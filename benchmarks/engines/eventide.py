@@ -61,14 +61,17 @@ def source_sql(data: Data, watched: Path) -> str:
     columns = ", ".join(f"{name} {type}" for name, type in data.columns.items())
     ids = f", DEDUPLICATE BY id WITHIN {interval(LAG_MS)}" if data.has_ids else ""
     return f"""
-        CREATE SOURCE s ({columns}, EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - {interval(LAG_MS)}{ids})
-        WITH ('connector' = 'files', 'path' = '{watched}', 'format' = '{data.format}', 'max_files_per_batch' = '{FILES_PER_BATCH}')
+        CREATE SOURCE s ({columns},
+          EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - {interval(LAG_MS)}{ids})
+        WITH ('connector' = 'files', 'path' = '{watched}', 'format' = '{data.format}',
+          'max_files_per_batch' = '{FILES_PER_BATCH}')
     """
 
 
 def stream_sql(window: Window) -> str:
     return f"""
-        CREATE STREAM o AS SELECT window_start, k, count(*) AS n, sum(v) AS t, max(v) AS m FROM s GROUP BY k, {window_sql(window)}
+        CREATE STREAM o AS SELECT window_start, k, count(*) AS n, sum(v) AS t, max(v) AS m
+        FROM s GROUP BY k, {window_sql(window)}
     """
 
 

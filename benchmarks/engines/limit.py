@@ -1,7 +1,7 @@
 """One-shot DuckDB over the same files: the limit of what a stream could reach, and the truth about what it must give.
 
-It applies the rules of streaming to the whole of the files: a row counts unless its window had closed before its batch, and only
-windows that the last watermark has closed are results.
+It applies the rules of streaming to the whole of the files: a row counts unless its window had closed before its batch,
+and only windows that the last watermark has closed are results.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ def expected(workload: Workload, files: list[Path]) -> Totals | None:
     with duckdb.connect() as database:
         database.execute(f"CREATE TABLE arrived AS {events_sql(workload.data, files)}")
         database.execute(f"""
-            CREATE TABLE watermarks AS SELECT batch, max(max(ts)) OVER (ORDER BY batch ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW)
+            CREATE TABLE watermarks AS SELECT
+              batch, max(max(ts)) OVER (ORDER BY batch ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW)
             - {LAG_MS} AS watermark FROM arrived GROUP BY batch
         """)
         on_time = "SELECT arrived.* FROM arrived JOIN watermarks USING (batch)"
         if not isinstance(workload.window, Session):
-            on_time += f" WHERE watermark IS NULL OR {_last_start(workload.window)} + {_size(workload.window)} > watermark"
+            on_time += (
+                f" WHERE watermark IS NULL OR {_last_start(workload.window)} + {_size(workload.window)} > watermark"
+            )
         closed = f"window_end <= (SELECT max(ts) - {LAG_MS} FROM arrived)"
         return _totals(database, f"SELECT * FROM ({results_sql(workload, on_time)}) WHERE {closed}")
 
@@ -67,9 +70,18 @@ def results_sql(workload: Workload, events: str) -> str:
 
 
 def _sessions_sql(rows: str, gap_ms: int) -> str:
-    marked = f"SELECT k, v, ts, coalesce(ts - lag(ts) OVER (PARTITION BY k ORDER BY ts) > {gap_ms}, true)::INT AS is_first FROM ({rows})"
-    numbered = f"SELECT k, v, ts, sum(is_first) OVER (PARTITION BY k ORDER BY ts ROWS UNBOUNDED PRECEDING) AS session FROM ({marked})"
-    return f"SELECT k, max(ts) + {gap_ms} AS window_end, count(*) AS n, sum(v) AS t, max(v) AS m FROM ({numbered}) GROUP BY k, session"
+    marked = (
+        f"SELECT k, v, ts, coalesce(ts - lag(ts) OVER (PARTITION BY k ORDER BY ts) > {gap_ms}, true)::INT AS "
+        f"is_first FROM ({rows})"
+    )
+    numbered = (
+        "SELECT k, v, ts, sum(is_first) OVER (PARTITION BY k ORDER BY ts ROWS UNBOUNDED PRECEDING) AS "
+        f"session FROM ({marked})"
+    )
+    return (
+        f"SELECT k, max(ts) + {gap_ms} AS window_end, count(*) AS n, sum(v) AS t, max(v) AS m FROM "
+        f"({numbered}) GROUP BY k, session"
+    )
 
 
 def _size(window: Window) -> int:

@@ -23,7 +23,9 @@ class Peer:
     python: str
 
     def can(self, workload: Workload) -> bool:
-        """Tumbling windows over JSON, in one size of batches, as the files are read in one go. With 100k keys Bytewax takes ten minutes."""
+        """Tumbling windows over JSON, in one size of batches, as the files are read in one go. With 100k keys Bytewax
+        takes ten minutes.
+        """
         return isinstance(workload.window, Tumble) and workload.data == Data("json") and workload not in BATCH_SIZES
 
     def compute(self, workload: Workload, files: list[Path]) -> Timed:

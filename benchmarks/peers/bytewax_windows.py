@@ -1,7 +1,8 @@
-"""Tumbling count, sum and maximum per key with Bytewax, over JSON lines. Reads a job from standard input, prints what it gave.
+"""Tumbling count, sum and maximum per key with Bytewax, over JSON lines. Reads a job from standard input, prints what
+it gave.
 
-One worker reads the files in order: several would read them at once, and most rows would be late. For the same reason the clock
-stands still, as its watermark otherwise moves with the time that processing takes.
+One worker reads the files in order: several would read them at once, and most rows would be late. For the same reason
+the clock stands still, as its watermark otherwise moves with the time that processing takes.
 """
 
 from __future__ import annotations

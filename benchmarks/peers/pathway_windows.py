@@ -1,4 +1,5 @@
-"""Tumbling count, sum and maximum per key with Pathway, over JSON lines. Reads a job from standard input, prints what it gave.
+"""Tumbling count, sum and maximum per key with Pathway, over JSON lines. Reads a job from standard input, prints what
+it gave.
 
 In its static mode, which reads the files once and gives each window once: its cheapest way.
 """

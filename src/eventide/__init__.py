@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eventide.fluent import FluentStream, hop, session, slide, stream, tumble
     from eventide.kernels.aggregates import aggregates
     from eventide.result import Result
-    from eventide.spark.fluent import configure
+    from eventide.spark.frames import configure
 
 __all__ = [
     "Database",
@@ -38,7 +38,7 @@ _HOMES = {
     "FluentStream": "eventide.fluent",
     "Result": "eventide.result",
     "aggregates": "eventide.kernels.aggregates",
-    "configure": "eventide.spark.fluent",
+    "configure": "eventide.spark.frames",
     "connect": "eventide.database",
     "event_time_types": "eventide.eventtime.registry",
     "hop": "eventide.fluent",

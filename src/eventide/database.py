@@ -17,16 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.arguments import checkpoint_folder, moment_micros
-from eventide.describe import describe_object, list_objects, text_result
+from eventide.connectors.embedded.json_rows import encode_rows
+from eventide.diagnose.describe import describe_object, list_objects, text_result
+from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
+from eventide.diagnose.why import why
 from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
 from eventide.kernels.contract import SIDE_KINDS
-from eventide.observe import accounting_of, metrics_of, progress_of
 from eventide.plan import logical
 from eventide.plan.difference import canonical
 from eventide.plan.explain import explain
 from eventide.plan.planner import plan
 from eventide.result import Result
-from eventide.rowtext import encode_rows
 from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX, Catalog
 from eventide.sql.parser import parse_statements
@@ -36,7 +37,6 @@ from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
 from eventide.storage.replays import Replays, replay_totals
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
-from eventide.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +140,9 @@ class Database:
         """A restored object's name as the checkpoint has it, whatever the case it is written in now."""
         return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
 
-    def _realise(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str, before: Catalog) -> None:
+    def _realise(
+        self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str, before: Catalog
+    ) -> None:
         if isinstance(statement, st.CreateSource):
             if statement.or_replace and name in before.sources:
                 self._remove_source(name)
@@ -234,7 +236,9 @@ class Database:
         return self.explain(statement.name or "")
 
     def _select(self, statement: st.Select) -> Result:
-        return Result(self._engine.select(statement.spark_sql, {name: self._read_table(name) for name in statement.tables}))
+        return Result(
+            self._engine.select(statement.spark_sql, {name: self._read_table(name) for name in statement.tables})
+        )
 
     # Rows in --------------------------------------------------------------------------------------------------
 
@@ -253,7 +257,9 @@ class Database:
             return len(texts)
 
     def advance_watermark(self, source: str, ts: int | dt.datetime) -> None:
-        """Promise that no row of `source` with event time <= `ts` follows; milliseconds since the epoch or a datetime."""
+        """Promise that no row of `source` with event time <= `ts` follows; milliseconds since the epoch or a
+        datetime.
+        """
         with self._guard:
             self._check_open()
             definition = self.catalog.source(source)
@@ -278,8 +284,8 @@ class Database:
     def foreach(self, name: str, function: Callable[[int, pa.Table], object]) -> None:
         """Call `function(batch, rows)` with every batch of a stream, or of `stream$late`, from the next one on.
 
-        After a crash a batch comes again with the same number and rows. The function is not kept in the checkpoint: say it
-        again after each `connect`, before the first `tick` or `start`.
+        After a crash a batch comes again with the same number and rows. The function is not kept in the checkpoint: say
+        it again after each `connect`, before the first `tick` or `start`.
         """
         with self._guard:
             self._check_open()
@@ -298,8 +304,8 @@ class Database:
     def late_replay(self, stream: str) -> Result:
         """Fold late rows into the windows that they missed, and emit the corrected rows with the next `emit_epoch`.
 
-        Gives the corrections, which `read` and the stream's sinks have as well. Each late row is replayed once. An error
-        says what of a stream cannot be replayed exactly.
+        Gives the corrections, which `read` and the stream's sinks have as well. Each late row is replayed once. An
+        error says what of a stream cannot be replayed exactly.
         """
         with self._guard:
             self._check_open()
@@ -325,7 +331,10 @@ class Database:
         """Figures of every stream: accounting, events, gauges, watermark, late rows that were replayed."""
         with self._guard:
             self._check_open()
-            return {name: {**metrics_of(self._open(name)), **replay_totals(self._layout.replay(name))} for name in self.catalog.streams}
+            return {
+                name: {**metrics_of(self._open(name)), **replay_totals(self._layout.replay(name))}
+                for name in self.catalog.streams
+            }
 
     def progress(self) -> list[dict[str, Any]]:
         """One line per stream for a live display; cheap enough for once a second, and never waits for a batch."""
@@ -350,7 +359,9 @@ class Database:
         running = self._open(stream)
         if not is_late:
             given, folder = running.router.results.read("main", running.compiled.outputs), self._layout.replay(stream)
-            return pa.concat_tables([given, Replays(folder).read(running.compiled.outputs)]) if folder.exists() else given
+            return (
+                pa.concat_tables([given, Replays(folder).read(running.compiled.outputs)]) if folder.exists() else given
+            )
         payloads = self._payloads(stream)
         return original_rows(payloads.filter(pc.equal(payloads["kind"], "late")), running.compiled.originals)
 
@@ -366,7 +377,9 @@ class Database:
             self._streams.start()
 
     def stop(self, graceful: bool = True) -> None:
-        """Stop all streams. A graceful stop takes in all that is there and gives out what is still open, a quick one does not."""
+        """Stop all streams. A graceful stop takes in all that is there and gives out what is still open, a quick one
+        does not.
+        """
         self._streams.halt()
         with self._guard:
             self._check_open()
@@ -388,7 +401,9 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _open(self, name: str) -> RunningStream:

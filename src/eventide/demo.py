@@ -95,7 +95,13 @@ class ClickGenerator:
         dice = self._random
         (page,) = dice.choices(PAGES, WEIGHTS)
         amount = round(dice.uniform(5, 250), 2) if page == "/checkout" else 0.0
-        return {"id": number, "ts": self.timestamp(now), "visitor": f"v{dice.randrange(2000):04d}", "page": page, "amount": amount}
+        return {
+            "id": number,
+            "ts": self.timestamp(now),
+            "visitor": f"v{dice.randrange(2000):04d}",
+            "page": page,
+            "amount": amount,
+        }
 
     def timestamp(self, now: datetime) -> str:
         """Mostly up to 2 s ago, sometimes far too long ago, and now and then no time at all."""
@@ -132,7 +138,8 @@ def run_demo(*, seconds: int, rate: int, console: Console) -> None:
 def _introduce(generator: ClickGenerator, console: Console) -> None:
     _step(console, 1, "The clicks")
     console.print(
-        f"{generator.rate:,} clicks a second for {generator.seconds:.0f} seconds, as JSON files in a temporary folder.\n"
+        f"{generator.rate:,} clicks a second for {generator.seconds:.0f} seconds, as JSON files in a "
+        "temporary folder.\n"
         f"Like real ones they are messy: most are up to 2 s out of order, {SHARE_LATE:.0%} come 12 to 40 s late, and\n"
         f"{SHARE_BAD + SHARE_FUTURE:.2%} have a timestamp that is no time, or lies in the future.",
         soft_wrap=True,
@@ -218,7 +225,10 @@ def _results(db: Database, console: Console) -> None:
 def _late(db: Database, console: Console) -> None:
     late = db.accounting(STREAM)["late"]
     _step(console, 5, f"Late: {late:,} clicks came after their window had closed")
-    console.print(f"Spark alone would have dropped these {late:,} rows silently. Here each one is kept, as this one:", soft_wrap=True)
+    console.print(
+        f"Spark alone would have dropped these {late:,} rows silently. Here each one is kept, as this one:",
+        soft_wrap=True,
+    )
     _payloads(db, "late", 1, console)
 
 

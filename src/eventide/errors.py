@@ -26,9 +26,13 @@ class EventideError(Exception):
 
 
 class SqlError(EventideError):
-    """The SQL is wrong, or asks for what Eventide cannot do; `start` and `end` are offsets into `sql`, end exclusive."""
+    """The SQL is wrong, or asks for what Eventide cannot do; `start` and `end` are offsets into `sql`, end
+    exclusive.
+    """
 
-    def __init__(self, message: str, *, sql: str = "", start: int | None = None, end: int | None = None, help: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, sql: str = "", start: int | None = None, end: int | None = None, help: str | None = None
+    ) -> None:
         self.sql, self.start, self.end = sql, start, end
         super().__init__(message, help=help)
 
@@ -65,7 +69,9 @@ class CheckpointError(EventideError):
 
 
 class StorageError(EventideError):
-    """A file cannot be written: there is no space, or no permission. Nothing of it is there; what was there before still is."""
+    """A file cannot be written: there is no space, or no permission. Nothing of it is there; what was there before
+    still is.
+    """
 
     fault = "external"
     retryable = True

@@ -29,12 +29,12 @@ from eventide.sql.parser import parse_statements
 from eventide.sql.query import parse_query
 from eventide.sql.statements import CreateSource, CreateStream
 from eventide.sql.tokens import Span, calls
-from eventide.sql.windows import window_of_call
+from eventide.sql.window_functions import window_of_call
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eventide.spark.fluent import FluentQuery, Sink
+    from eventide.spark.frames import FluentQuery, Sink
 
 Duration = str | dt.timedelta
 Item = tuple[Part, ...]  # of a select list
@@ -47,7 +47,7 @@ def stream(df: DataFrame, name: str = "stream") -> FluentStream:
 
     `name` is how plans, errors and Spark's pages call it.
     """
-    from eventide.spark.sources.dataframe import declared_columns
+    from eventide.connectors.dataframe.read import declared_columns
 
     origin = Origin(name, declared_columns(df), df)
     origin.source()
@@ -127,7 +127,9 @@ class Origin:
         columns = [f"{quoted(name)} {type}" for name, type in self.columns]
         listed: list[Part] = [", ".join(columns), *self.dedup]
         options = with_clause(dict(self.options))
-        text = Assembled(self.name, "CREATE SOURCE ", Fragment("name", backticked(self.name)), " (", *listed, ")", *options)
+        text = Assembled(
+            self.name, "CREATE SOURCE ", Fragment("name", backticked(self.name)), " (", *listed, ")", *options
+        )
         with text.errors():
             (statement,) = parse_statements(text.text)
         if not isinstance(statement, CreateSource):
@@ -215,7 +217,9 @@ class FluentStream:
         if not items:
             raise OptionError("select() needs a column", help="write select('k', 'v * 2 AS w'), or select('*')")
         inner = self._nested() if self._items and not self._is_grouped else self
-        return replace(inner, _items=tuple((checked(Fragment("select()", item)), "\n") for item in items), _aggregates=())
+        return replace(
+            inner, _items=tuple((checked(Fragment("select()", item)), "\n") for item in items), _aggregates=()
+        )
 
     def union(self, other: FluentStream) -> FluentStream:
         """The rows of both, with the smaller of their watermarks. Columns go by position."""
@@ -224,7 +228,9 @@ class FluentStream:
                 raise OptionError("union() joins rows, before group_by(), window() and what comes behind them")
         twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
         if twice:
-            raise OptionError(f"two streams are called {min(twice)}", help="give each one a name: eventide.stream(df, name='clicks')")
+            raise OptionError(
+                f"two streams are called {min(twice)}", help="give each one a name: eventide.stream(df, name='clicks')"
+            )
         united = ("(", *self._select(), "\nUNION ALL ", *other._select(), ")")
         return FluentStream((*self._origins, *other._origins), united)
 
@@ -239,7 +245,9 @@ class FluentStream:
     def window(self, window: WindowStep) -> FluentStream:
         """The window: `eventide.tumble`, `hop`, `session` or `slide`."""
         if not isinstance(window, WindowStep):
-            raise OptionError(f"window() takes a window, not {window!r}", help="write window(eventide.tumble('10 seconds'))")
+            raise OptionError(
+                f"window() takes a window, not {window!r}", help="write window(eventide.tumble('10 seconds'))"
+            )
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _window=window)
 
@@ -267,9 +275,13 @@ class FluentStream:
     # When rows leave, and what becomes of late ones ---------------------------------------------------------------
 
     def emit(self, mode: str | None = None, *, every: Duration | None = None) -> FluentStream:
-        """When a window gives its rows: on window close, on update, on watermark, changes, final; or `every` so often."""
+        """When a window gives its rows: on window close, on update, on watermark, changes, final; or `every` so
+        often.
+        """
         if (mode is None) == (every is None):
-            raise OptionError("emit() takes a mode or every=", help="write emit('on update') or emit(every='5 seconds')")
+            raise OptionError(
+                "emit() takes a mode or every=", help="write emit('on update') or emit(every='5 seconds')"
+            )
         if every is not None:
             parts: tuple[Part, ...] = ("\nEMIT EVERY ", Literal("emit(every)", _duration(every)))
             return replace(self, _emit=parts, _mode=EmitMode.EVERY)
@@ -285,7 +297,10 @@ class FluentStream:
     def late_policy(self, policy: str, max_lateness: Duration | None = None) -> FluentStream:
         """window (the default), strict, or reassign with `max_lateness`."""
         if policy not in [known.value for known in LatePolicy]:
-            raise OptionError(f"late_policy(): there is no policy '{policy}'", help=suggest(policy, [known.value for known in LatePolicy]))
+            raise OptionError(
+                f"late_policy(): there is no policy '{policy}'",
+                help=suggest(policy, [known.value for known in LatePolicy]),
+            )
         kept = replace(self, _options=tuple(option for option in self._options if not option[0].startswith("late.")))
         chosen = kept._with_option("late.policy", "late_policy()", policy)
         if max_lateness is None:
@@ -329,13 +344,13 @@ class FluentStream:
 
     def rows(self) -> DataFrame:
         """A streaming DataFrame of what the stream gives."""
-        from eventide.spark.fluent import rows
+        from eventide.spark.frames import rows
 
         return rows(self.plan(), self.frames())
 
     def side_output(self, kind: str | None = None) -> DataFrame:
         """A streaming DataFrame of the payloads of rows that the stream does not use, of one kind or of all."""
-        from eventide.spark.fluent import side_output
+        from eventide.spark.frames import side_output
 
         return side_output(self.plan(), self.frames(), kind)
 
@@ -345,7 +360,7 @@ class FluentStream:
 
     def tagged(self) -> DataFrame:
         """Everything in one streaming DataFrame: `__tag` (main, side, account), the columns of each."""
-        from eventide.spark.fluent import tagged
+        from eventide.spark.frames import tagged
 
         return tagged(self.plan(), self.frames())
 
@@ -354,7 +369,7 @@ class FluentStream:
 
         For each batch `sink(rows, side, account)` is called with two DataFrames and the batch's account.
         """
-        from eventide.spark.fluent import start
+        from eventide.spark.frames import start
 
         return start(self.plan(), self.frames(), checkpoint, sink)
 
@@ -366,7 +381,10 @@ class FluentStream:
 
     def _redeclared(self, step: str, origin: Origin) -> FluentStream:
         if self._from != (backticked(self.name),) or self._items or self._is_grouped:
-            raise OptionError(f"{step}() is about the DataFrame's own columns", help="let it come before select(), union() and group_by()")
+            raise OptionError(
+                f"{step}() is about the DataFrame's own columns",
+                help="let it come before select(), union() and group_by()",
+            )
         origin.source()
         return replace(self, _origins=(origin,))
 
@@ -393,10 +411,15 @@ class FluentStream:
         """What the stream gives."""
         if not self._aggregates:
             if self._is_grouped and not self._items:
-                raise OptionError(f"{self.name}: group_by() and window() alone give nothing", help="add agg(n='count(*)')")
+                raise OptionError(
+                    f"{self.name}: group_by() and window() alone give nothing", help="add agg(n='count(*)')"
+                )
             return self._items
         if self._window is None:
-            raise OptionError(f"{self.name}: agg() without a window would never give anything", help="add window(tumble('10 seconds'))")
+            raise OptionError(
+                f"{self.name}: agg() without a window would never give anything",
+                help="add window(tumble('10 seconds'))",
+            )
         operation: tuple[Item, ...] = (("op",),) if self._mode is EmitMode.CHANGES else ()
         return (("window_start",), ("window_end",), *operation, *((key, "\n") for key in self._keys), *self._aggregates)
 

@@ -16,7 +16,9 @@ _MOST_SHOWN = 20
 
 
 class Result:
-    """An Arrow table with the manners of a query result. Iterating gives dicts; `json_columns` are decoded on the way."""
+    """An Arrow table with the manners of a query result. Iterating gives dicts; `json_columns` are decoded on the
+    way.
+    """
 
     def __init__(self, table: pa.Table, json_columns: tuple[str, ...] = ()) -> None:
         self._table = table

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from eventide.spark.running import RunningStream
 
 _HEARTBEAT_SECONDS = 0.25
-_STARTED_AT_ONCE = 2  # streams: each starts Python processes, and Spark waits ten seconds for one, on a busy machine, too
+_STARTED_AT_ONCE = (
+    2  # streams: each starts Python processes, and Spark waits ten seconds for one, on a busy machine, too
+)
 _SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
 
 
 class Streams:
-    """`opened` gives all streams, ready to start. All calls but `halt` are made with `guard`, the database's lock, held."""
+    """`opened` gives all streams, ready to start. All calls but `halt` are made with `guard`, the database's lock,
+    held.
+    """
 
     def __init__(self, opened: Callable[[], list[RunningStream]], spools: Spools, guard: threading.RLock) -> None:
         self._opened = opened
@@ -63,7 +67,9 @@ class Streams:
                 stream.publish()
 
     def stop(self, graceful: bool) -> None:
-        """End all queries, after `halt`; a graceful stop takes in all that is there and gives out what is still open."""
+        """End all queries, after `halt`; a graceful stop takes in all that is there and gives out what is still
+        open.
+        """
         try:
             if graceful:
                 self.process()

@@ -55,7 +55,9 @@ seeds = st.integers(0, 1 << 30)
 
 @settings(max_examples=200, deadline=None)
 @given(target=targets, fixed_share=shares, throughput=throughputs)
-def test_batches_come_to_the_target_within_a_dozen_and_stay(target: float, fixed_share: float, throughput: float) -> None:
+def test_batches_come_to_the_target_within_a_dozen_and_stay(
+    target: float, fixed_share: float, throughput: float
+) -> None:
     engine = Engine(fixed_share * target, throughput)
     engine.run(AdaptiveBatcher(Pacing(target)), 60)
     assert share_within(engine.lengths[12:], target) == 1
@@ -63,14 +65,22 @@ def test_batches_come_to_the_target_within_a_dozen_and_stay(target: float, fixed
 
 @settings(max_examples=200, deadline=None)
 @given(target=targets, fixed_share=st.floats(0, 0.7), throughput=throughputs, seed=seeds)
-def test_noisy_measurements_do_not_make_it_swing(target: float, fixed_share: float, throughput: float, seed: int) -> None:
+def test_noisy_measurements_do_not_make_it_swing(
+    target: float, fixed_share: float, throughput: float, seed: int
+) -> None:
     engine = Engine(fixed_share * target, throughput, noise=0.15, seed=seed)
     engine.run(AdaptiveBatcher(Pacing(target)), 80)
     assert share_within(engine.lengths[15:], target) >= 0.9
 
 
 @settings(max_examples=200, deadline=None)
-@given(target=st.floats(1, 10), fixed_share=st.floats(0, 0.5), throughput=st.floats(6.5, 8.5), change=st.floats(0.15, 6), seed=seeds)
+@given(
+    target=st.floats(1, 10),
+    fixed_share=st.floats(0, 0.5),
+    throughput=st.floats(6.5, 8.5),
+    change=st.floats(0.15, 6),
+    seed=seeds,
+)
 def test_an_engine_that_becomes_slower_or_faster_is_followed(
     target: float, fixed_share: float, throughput: float, change: float, seed: int
 ) -> None:
@@ -84,7 +94,9 @@ def test_an_engine_that_becomes_slower_or_faster_is_followed(
 
 @settings(max_examples=100, deadline=None)
 @given(target=targets, times=st.floats(1, 4), throughput=throughputs)
-def test_a_target_below_the_fixed_cost_does_not_starve_the_stream(target: float, times: float, throughput: float) -> None:
+def test_a_target_below_the_fixed_cost_does_not_starve_the_stream(
+    target: float, times: float, throughput: float
+) -> None:
     engine = Engine(times * target, throughput)
     assume(engine.fixed * throughput > MIB)
     engine.run(AdaptiveBatcher(Pacing(target)), 80)
@@ -107,8 +119,13 @@ def test_a_machine_that_is_busy_with_other_things_does_not_starve_the_stream(
 
 
 @settings(max_examples=200, deadline=None)
-@given(seconds=st.lists(st.one_of(st.floats(1e-6, 1e6), st.sampled_from([0.0, -1.0, math.inf, math.nan])), max_size=60), target=targets)
-def test_whatever_is_measured_the_next_batch_may_take_something_and_not_too_much(seconds: list[float], target: float) -> None:
+@given(
+    seconds=st.lists(st.one_of(st.floats(1e-6, 1e6), st.sampled_from([0.0, -1.0, math.inf, math.nan])), max_size=60),
+    target=targets,
+)
+def test_whatever_is_measured_the_next_batch_may_take_something_and_not_too_much(
+    seconds: list[float], target: float
+) -> None:
     batcher = AdaptiveBatcher(Pacing(target))
     for length in seconds:
         before = batcher.budget

@@ -71,14 +71,13 @@ CREATE SOURCE clicks (id STRING, ts BIGINT, user STRING, amount DECIMAL(10, 2), 
   WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, DEDUPLICATE BY id WITHIN INTERVAL '10' MINUTE)
 WITH ('connector' = 'files', 'path' = "it's here", 'format' = 'csv', 'header' = 'true', 'idle_timeout' = '30 seconds',
   'target_latency' = '2 seconds', 'max_future_skew' = '1 minute');
-CREATE SOURCE taps (id STRING, ts BIGINT, user STRING, amount DECIMAL(10, 2))
-WITH ('eventtime.column' = 'ts', 'eventtime.type' = 'unixtimestamp_ms');
-CREATE STREAM per_user WITH ('late.policy' = 'reassign', 'late.max_lateness' = '2 minutes', 'max_groups' = '100', 'shards' = '4') AS
-SELECT window_start, user, count(*) AS n, sum(amount) AS total FROM (SELECT * FROM clicks UNION ALL SELECT * FROM taps)
-WHERE amount > 0 GROUP BY user, TUMBLE(ts, INTERVAL '10' SECOND)
-EMIT EVERY INTERVAL '5' SECOND ALLOW LATENESS INTERVAL '1' MINUTE LATE DATA TO late_rows;
-CREATE SINK out FROM per_user WITH ('connector' = 'files', 'path' = 'out', 'format' = 'parquet');
-CREATE SINK late FROM per_user$late WITH ('connector' = 'console');
+CREATE SOURCE taps (id STRING, ts BIGINT, user STRING, amount DECIMAL(10, 2)) WITH ('eventtime.column' = 'ts',
+'eventtime.type' = 'unixtimestamp_ms'); CREATE STREAM per_user WITH ('late.policy' = 'reassign', 'late.max_lateness' =
+'2 minutes', 'max_groups' = '100', 'shards' = '4') AS SELECT window_start, user, count(*) AS n, sum(amount) AS total
+FROM (SELECT * FROM clicks UNION ALL SELECT * FROM taps) WHERE amount > 0 GROUP BY user, TUMBLE(ts, INTERVAL '10'
+SECOND) EMIT EVERY INTERVAL '5' SECOND ALLOW LATENESS INTERVAL '1' MINUTE LATE DATA TO late_rows; CREATE SINK out FROM
+per_user WITH ('connector' = 'files', 'path' = 'out', 'format' = 'parquet'); CREATE SINK late FROM per_user$late WITH
+('connector' = 'console');
 """
 SOURCE = """
 [sources.s]
@@ -132,13 +131,17 @@ def test_a_transform_gives_the_lag_unless_the_sql_does() -> None:
     assert stream_of(own) == sql_stream(f"{declared} CREATE STREAM o AS {QUERY} WATERMARK(ts, INTERVAL '7' SECOND)")
     assert stream_of(DECLARED + transform('eventtime.lateTolerance = "7 s"')) == stream_of(own)
     says = QUERY + " WATERMARK(ts, INTERVAL '9' SECOND)"
-    assert stream_of(DECLARED + transform('watermark_lag = "7 s"', sql=says)) == sql_stream(f"{declared} CREATE STREAM o AS {says}")
+    assert stream_of(DECLARED + transform('watermark_lag = "7 s"', sql=says)) == sql_stream(
+        f"{declared} CREATE STREAM o AS {says}"
+    )
 
 
 def test_a_transform_names_the_event_time_field() -> None:
     query = QUERY.replace("ts", "at")
     found = stream_of(SOURCE + transform('event_time_field = "at"', 'watermark_lag = "3 s"', sql=query))
-    assert found == sql_stream(f"CREATE SOURCE s ({COLUMNS}); CREATE STREAM o AS {query} WATERMARK(at, INTERVAL '3' SECOND)")
+    assert found == sql_stream(
+        f"CREATE SOURCE s ({COLUMNS}); CREATE STREAM o AS {query} WATERMARK(at, INTERVAL '3' SECOND)"
+    )
     assert "event time: `at`" in found and "watermark lag 3s" in found
 
 
@@ -157,7 +160,10 @@ def test_late_tolerance_of_the_app_is_the_lag_of_sources_that_give_none() -> Non
 
 
 def test_the_app_declares_the_event_time_of_sources_that_have_the_column() -> None:
-    app = '[app]\neventtime = { column = "ts", type = "unixtimestamp_ms", max_future_skew = "9 s", idle_timeout = "8 s" }\n'
+    app = (
+        '[app]\neventtime = { column = "ts", type = "unixtimestamp_ms", max_future_skew = "9 s", idle_timeout '
+        '= "8 s" }\n'
+    )
     other = '[sources.other]\ncolumns = "k STRING"\n'
     sources = load_app(app + SOURCE + other + transform()).catalog.sources
     assert sources["s"].event_time is not None and sources["s"].event_time.column == "ts"
@@ -167,7 +173,8 @@ def test_the_app_declares_the_event_time_of_sources_that_have_the_column() -> No
 
 def test_event_time_can_be_switched_off_for_the_app_or_a_transform() -> None:
     off = sql_stream(
-        f"CREATE SOURCE s ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms); CREATE STREAM o WITH ('eventtime.enabled' = 'false') AS {QUERY}"
+        f"CREATE SOURCE s ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms); CREATE STREAM o WITH "
+        f"('eventtime.enabled' = 'false') AS {QUERY}"
     )
     assert "time: processing time" in off
     assert stream_of("[app]\neventtime.enabled = false\n" + DECLARED + transform()) == off
@@ -230,7 +237,9 @@ WRONG = {
     '[app]\nshards = "2"\n[transforms.o]\nsql = "x"': "app.shards is a whole number above 0, not '2'",
     '[app]\neventtime.enabled = "no"\n[transforms.o]\nsql = "x"': "app.eventtime.enabled is true or false",
     DECLARED + "pth = 'x'\n" + transform(): "sources.s.pth: there is no such key",
-    DECLARED + 'connector = "fils"\n' + transform(): "sources.s.connector: there is no connector 'fils'\n  help: did you mean files?",
+    DECLARED
+    + 'connector = "fils"\n'
+    + transform(): "sources.s.connector: there is no connector 'fils'\n  help: did you mean files?",
     DECLARED + 'connector = "files"\n' + transform(): "sources.s: the connector 'files' needs the option 'path'",
     DECLARED + 'connector = "files"\npath = "in"\ntarget_latency = "0 s"\n' + transform(): (
         "sources.s.target_latency: option 'target_latency' is a duration above zero"
@@ -239,46 +248,71 @@ WRONG = {
         "the option 'target_latency' and the option 'max_files_per_batch' both say how large batches are"
     ),
     DECLARED + "header = true\n" + transform(): "sources.s.header: there is no such key",
-    DECLARED + 'idle_timeout = "x"\n' + transform(): "sources.s.idle_timeout: option 'idle_timeout': 'x' is not a duration",
+    DECLARED
+    + 'idle_timeout = "x"\n'
+    + transform(): "sources.s.idle_timeout: option 'idle_timeout': 'x' is not a duration",
     DECLARED
     + 'watermark_lag = "1 s"\nwatermark.lag = "2 s"\n'
     + transform(): "sources.s.watermark.lag: the same as sources.s.watermark_lag",
     DECLARED + 'dedup.by = "k"\n' + transform(): "sources.s.dedup needs by and within",
     DECLARED + 'dedup = { by = "kk", within = "1 m" }\n' + transform(): "sources.s.dedup.by: there is no column kk",
     DECLARED.replace('"ts"', '"tss"') + transform(): "sources.s.eventtime.column: there is no column tss",
-    DECLARED.replace("_ms", "_mx") + transform(): "sources.s.eventtime.type: unknown event-time type 'unixtimestamp_mx'",
+    DECLARED.replace("_ms", "_mx")
+    + transform(): "sources.s.eventtime.type: unknown event-time type 'unixtimestamp_mx'",
     DECLARED.replace("BIGINT", "BIGNT") + transform(): "sources.s.columns.v: unknown type 'BIGNT'",
-    DECLARED.replace("sources.s", 'sources."my source"') + transform(): "sources.my source: 'my source' cannot be the name of a source",
+    DECLARED.replace("sources.s", 'sources."my source"')
+    + transform(): "sources.my source: 'my source' cannot be the name of a source",
     "[sources]\ns = 3\n" + transform(): "sources.s is a table, not 3",
     DECLARED + "[transforms.o]\n": "transforms.o has no sql",
     DECLARED
-    + transform("alowed_lateness = '1 s'"): "transforms.o.alowed_lateness: there is no such key\n  help: did you mean allowed_lateness?",
-    DECLARED + transform("allowed_lateness = 'soon'"): "transforms.o.allowed_lateness: option 'allowed_lateness': 'soon' is not a duration",
+    + transform(
+        "alowed_lateness = '1 s'"
+    ): "transforms.o.alowed_lateness: there is no such key\n  help: did you mean allowed_lateness?",
+    DECLARED
+    + transform(
+        "allowed_lateness = 'soon'"
+    ): "transforms.o.allowed_lateness: option 'allowed_lateness': 'soon' is not a duration",
     DECLARED + transform("emit = 'sometimes'"): "transforms.o.emit: unknown emit mode 'sometimes'",
     DECLARED + transform("emit = 'final'", sql=QUERY + " EMIT FINAL"): "transforms.o.emit: the SQL says it already",
     DECLARED + transform("late.policy = 'kind'"): "transforms.o.late.policy: option 'late.policy' cannot be 'kind'",
     DECLARED
-    + transform("late.policy = 'strict'", "options = { 'late.policy' = 'strict' }"): "transforms.o.options.late.policy: the same as",
+    + transform(
+        "late.policy = 'strict'", "options = { 'late.policy' = 'strict' }"
+    ): "transforms.o.options.late.policy: the same as",
     DECLARED + transform("late_to = 'o'"): "transforms.o: LATE DATA TO o has the name of the stream itself",
     DECLARED + transform(sql=QUERY.replace("count(*)", "count(q)")): "transforms.o.sql: there is no column q",
     DECLARED + transform(sql="SELECT * FROM t"): "transforms.o.sql: there is no source t",
     DECLARED + transform(sql="SELECT * FROM s; SELECT * FROM s"): "transforms.o: sql is one SELECT",
     DECLARED + transform(sql="CREATE STREAM o AS SELECT * FROM s"): "transforms.o.sql is the SELECT of the stream o",
-    SOURCE + transform("watermark_lag = '1 s'", sql="SELECT * FROM s"): "transforms.o.watermark_lag: its sources have no event time",
+    SOURCE
+    + transform(
+        "watermark_lag = '1 s'", sql="SELECT * FROM s"
+    ): "transforms.o.watermark_lag: its sources have no event time",
     SOURCE + transform("event_time_field = 'v'", sql="SELECT * FROM s"): "transforms.o.event_time_field: v is a bigint",
     DECLARED + transform() + '[sinks.out]\nfrom = "p"\nconnector = "console"\n': "sinks.out: there is no stream p",
     DECLARED + transform() + '[sinks.out]\nfrom = "o"\n': "sinks.out has no connector",
     DECLARED + transform() + '[sinks.out]\nconnector = "console"\n': "sinks.out gets nothing",
-    DECLARED + transform() + '[sinks.out]\nfrom = "o"\nconnector = "console"\npath = "x"\n': "sinks.out.path: there is no such key",
-    DECLARED + transform() + ROUTES.replace('"dlq"', '"dlx"', 1): "transforms.o.side_output.late.sink: there is no sink dlx",
     DECLARED
     + transform()
-    + ROUTES.replace("10000/s", "many"): "side_output.late.rate_limit: option 'side_output.late.rate_limit': 'many' is not a rate",
-    DECLARED + transform() + ROUTES.replace("late.", "lates."): "transforms.o.side_output.lates.sink: there is no such key",
-    DECLARED + transform() + ROUTES.replace('error.source = "s"', 'error.source = "t"'): "side_output.error.source: there is no source t",
+    + '[sinks.out]\nfrom = "o"\nconnector = "console"\npath = "x"\n': "sinks.out.path: there is no such key",
     DECLARED
     + transform()
-    + '[transforms.o.side_output]\nlate.rate_limit = "1/s"\n': "'side_output.late.rate_limit' is given without 'side_output.late.sink'",
+    + ROUTES.replace('"dlq"', '"dlx"', 1): "transforms.o.side_output.late.sink: there is no sink dlx",
+    DECLARED
+    + transform()
+    + ROUTES.replace(
+        "10000/s", "many"
+    ): "side_output.late.rate_limit: option 'side_output.late.rate_limit': 'many' is not a rate",
+    DECLARED
+    + transform()
+    + ROUTES.replace("late.", "lates."): "transforms.o.side_output.lates.sink: there is no such key",
+    DECLARED
+    + transform()
+    + ROUTES.replace('error.source = "s"', 'error.source = "t"'): "side_output.error.source: there is no source t",
+    DECLARED
+    + transform()
+    + '[transforms.o.side_output]\nlate.rate_limit = "1/s"\n': "'side_output.late.rate_limit' is given without "
+    "'side_output.late.sink'",
 }
 
 
@@ -301,7 +335,8 @@ def test_an_error_in_the_sql_is_underlined_there() -> None:
 def test_the_example_is_valid_as_it_is_and_with_every_setting_on() -> None:
     assert list(load_app(EXAMPLE).catalog.streams) == ["per_digit"]
     every = "\n".join(
-        line[1:] if line.startswith("#") and not line.startswith("# ") and len(line) > 1 else line for line in EXAMPLE.splitlines()
+        line[1:] if line.startswith("#") and not line.startswith("# ") and len(line) > 1 else line
+        for line in EXAMPLE.splitlines()
     )
     app = load_app(every)
     assert list(app.catalog.sources) == ["numbers", "clicks"] and app.settings.shards == 4

@@ -15,7 +15,8 @@ from tests.sql.support import stream
 
 COLUMNS = "id STRING, k STRING, v BIGINT, ts BIGINT"
 QUERY = "SELECT window_start, window_end, k, sum(v) AS total FROM clicks GROUP BY k, TUMBLE(ts, INTERVAL '10' SECOND)"
-CLAUSES = f"""CREATE SOURCE clicks ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND,
+CLAUSES = f"""CREATE SOURCE clicks ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - INTERVAL
+  '5' SECOND,
   DEDUPLICATE BY id WITHIN INTERVAL '1' MINUTE) WITH ('max_future_skew' = '9 seconds', 'idle_timeout' = '8 seconds');"""
 OPTIONS = f"""CREATE SOURCE clicks ({COLUMNS}, DEDUPLICATE BY id WITHIN INTERVAL '1' MINUTE)
   WITH ('eventtime.column' = 'ts', 'eventtime.type' = 'UnixTimestamp_ms', 'eventtime.lateTolerance' = '5000 ms',
@@ -41,11 +42,19 @@ def from_sql(source: str) -> Stream:
 def from_steps() -> Stream:
     columns = tuple((name, type.lower()) for name, type in (column.split() for column in COLUMNS.split(", ")))
     clicks = unbound("clicks", columns).event_time("ts", "unixtimestamp_ms", "5 seconds", "9 seconds", "8 seconds")
-    return clicks.deduplicate("id", within="1 minute").group_by("k").window(tumble("10 seconds")).agg(total="sum(v)").plan()
+    return (
+        clicks.deduplicate("id", within="1 minute")
+        .group_by("k")
+        .window(tumble("10 seconds"))
+        .agg(total="sum(v)")
+        .plan()
+    )
 
 
 def embedded(made: Stream) -> Stream:
-    """The same stream over sources with the connector that SQL and TOML give here: a DataFrame is no `embedded` source."""
+    """The same stream over sources with the connector that SQL and TOML give here: a DataFrame is no `embedded`
+    source.
+    """
 
     def over(relation: Relation) -> Relation:
         match relation:

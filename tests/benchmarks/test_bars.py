@@ -6,11 +6,17 @@ from benchmarks.bars import BARS, MEMORY_STATE, ROCKSDB_STATE, AtLeast, AtMost, 
 from benchmarks.figures import COLD, CPU, SINGLE, SPEED, Results
 from benchmarks.workloads import OTHERS, TUMBLING
 
-FAST: Results = {"w": {"eventide": [{SPEED.key: 200.0, SINGLE.key: 0.8}], ROCKSDB_STATE: [{SPEED.key: 100.0, SINGLE.key: 0.4}]}}
+FAST: Results = {
+    "w": {"eventide": [{SPEED.key: 200.0, SINGLE.key: 0.8}], ROCKSDB_STATE: [{SPEED.key: 100.0, SINGLE.key: 0.4}]}
+}
 
 
 def bars_of(workload: str) -> dict[tuple[str, str], float]:
-    return {(bar.figure.key, bar.against): bar.times for bar in BARS if isinstance(bar, AtLeast) and bar.workload == workload}
+    return {
+        (bar.figure.key, bar.against): bar.times
+        for bar in BARS
+        if isinstance(bar, AtLeast) and bar.workload == workload
+    }
 
 
 def test_a_ratio_that_reaches_its_bar_exactly_meets_it() -> None:
@@ -47,7 +53,10 @@ def test_the_bar_is_the_one_that_was_asked_for() -> None:
     speed, cpu, single = SPEED.key, CPU.key, SINGLE.key
     floor = {(single, ROCKSDB_STATE): 0.5, (single, MEMORY_STATE): 0.5}
     cheap = {(cpu, ROCKSDB_STATE): 2.0, (cpu, MEMORY_STATE): 2.0}
-    few, many = {(speed, ROCKSDB_STATE): 1.0, (speed, MEMORY_STATE): 0.9}, {(speed, ROCKSDB_STATE): 2.0, (speed, MEMORY_STATE): 1.0}
+    few, many = (
+        {(speed, ROCKSDB_STATE): 1.0, (speed, MEMORY_STATE): 0.9},
+        {(speed, ROCKSDB_STATE): 2.0, (speed, MEMORY_STATE): 1.0},
+    )
     assert bars_of("json, 1k keys") == few | cheap | floor
     assert bars_of("json, 100k keys") == bars_of("json, 1M keys") == many | cheap
     assert bars_of("parquet, 1k keys") == few

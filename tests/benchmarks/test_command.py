@@ -43,7 +43,12 @@ def test_a_scale_changes_the_rows_and_nothing_else() -> None:
 
 def test_engines_take_turns_at_being_first() -> None:
     engines: list[str] = ["a", "b", "c"]
-    assert [rotated(engines, turn) for turn in range(4)] == [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"]]
+    assert [rotated(engines, turn) for turn in range(4)] == [
+        ["a", "b", "c"],
+        ["b", "c", "a"],
+        ["c", "a", "b"],
+        ["a", "b", "c"],
+    ]
 
 
 def test_a_peer_is_there_if_its_interpreter_can_import_it() -> None:

@@ -12,7 +12,11 @@ from benchmarks.report import BEGIN, END, Report, as_markdown, as_text, figure_r
 
 RESULTS: Results = {
     "json": {
-        "eventide": [{SPEED.key: 2000.0, CPU.key: 1.0}, {SPEED.key: 3000.0, CPU.key: 2.0}, {SPEED.key: 4000.0, CPU.key: 3.0}],
+        "eventide": [
+            {SPEED.key: 2000.0, CPU.key: 1.0},
+            {SPEED.key: 3000.0, CPU.key: 2.0},
+            {SPEED.key: 4000.0, CPU.key: 3.0},
+        ],
         ROCKSDB_STATE: [{SPEED.key: 1500.0, CPU.key: 6.0}],
     }
 }
@@ -36,7 +40,11 @@ def test_a_verdict_shows_what_was_found_beside_its_bar() -> None:
 
 
 def test_text_has_words_to_the_left_and_figures_to_the_right() -> None:
-    assert as_text([["what", "n"], ["a", "1"], ["bcdef", "1,000"]]).splitlines() == ["what       n", "a          1", "bcdef  1,000"]
+    assert as_text([["what", "n"], ["a", "1"], ["bcdef", "1,000"]]).splitlines() == [
+        "what       n",
+        "a          1",
+        "bcdef  1,000",
+    ]
 
 
 def test_markdown_has_a_line_under_its_head() -> None:

@@ -22,7 +22,9 @@ TINY = Workload("tiny", Data(keys=10), batch_rows=400, warm_batches=1, batches=1
 
 
 def test_engines_agree_and_have_all_figures(keep_spark: Any) -> None:
-    results, problems = runner.compare_all([TINY], [Eventide(keep_spark), with_rocksdb(keep_spark)], [Limit()], 1, print)
+    results, problems = runner.compare_all(
+        [TINY], [Eventide(keep_spark), with_rocksdb(keep_spark)], [Limit()], 1, print
+    )
     assert problems == []
     assert set(results["tiny"]) == {"eventide", ROCKSDB_STATE, Limit.name}
     for engine in ("eventide", ROCKSDB_STATE):

@@ -92,7 +92,9 @@ def test_late_rows_are_one_in_so_many_and_begin_after_the_warm_up(tmp_path: Path
     folders = [tmp_path / name for name in ("plain", "late")]
     for folder in folders:
         folder.mkdir()
-    plain, shifted = (batches_of(files_of(workload, folder)) for workload, folder in zip((SMALL, late), folders, strict=True))
+    plain, shifted = (
+        batches_of(files_of(workload, folder)) for workload, folder in zip((SMALL, late), folders, strict=True)
+    )
     moved = {
         batch: [row["ts"] - other["ts"] for row, other in zip(rows, shifted[batch], strict=True) if row != other]
         for batch, rows in plain.items()

@@ -38,7 +38,9 @@ class FakeDatabase:
         self.calls.append(("execute", sql))
         if "BAD" in sql:
             raise SqlError("what is BAD?", sql=sql, start=sql.index("BAD"), end=sql.index("BAD") + 3, help="write GOOD")
-        return FakeResult([{"status": f"{sql.split()[-1]} created"}] if "CREATE" in sql else [{"name": "clicks", "n": 1}])
+        return FakeResult(
+            [{"status": f"{sql.split()[-1]} created"}] if "CREATE" in sql else [{"name": "clicks", "n": 1}]
+        )
 
     def write(self, source: str, rows: list[Any]) -> None:
         self.calls.append(("write", source, rows))
@@ -61,13 +63,24 @@ class FakeDatabase:
 
     def read(self, name: str) -> FakeResult:
         start = datetime(2026, 1, 31, 12, tzinfo=UTC)
-        return FakeResult([{"window_start": start, "user": "ann", "n": 2}, {"window_start": start, "user": None, "n": 10}])
+        return FakeResult(
+            [{"window_start": start, "user": "ann", "n": 2}, {"window_start": start, "user": None, "n": 10}]
+        )
 
     def side_output(self, name: str, kind: str | None = None) -> FakeResult:
         return FakeResult([{"kind": kind or "late", "reason": "allowed_lateness_exceeded"}])
 
     def accounting(self, name: str) -> dict[str, int]:
-        return {"rows_in": 60_000, "used": 58_912, "late": 1_012, "error": 76, "duplicate": 0, "evicted": 0, "rejected": 0, "shed": 0}
+        return {
+            "rows_in": 60_000,
+            "used": 58_912,
+            "late": 1_012,
+            "error": 76,
+            "duplicate": 0,
+            "evicted": 0,
+            "rejected": 0,
+            "shed": 0,
+        }
 
     def progress(self) -> list[dict[str, Any]]:
         return [

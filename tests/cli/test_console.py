@@ -39,7 +39,15 @@ def test_times_are_utc_and_have_a_fraction_only_if_they_need_one() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "–"), (0.04, "0.0 s"), (3.21, "3.2 s"), (65, "1 min 05 s"), (7800, "2 h 10 min"), (90_000 * 5, "5 d 5 h"), (-2, "-2.0 s")],
+    [
+        (None, "–"),
+        (0.04, "0.0 s"),
+        (3.21, "3.2 s"),
+        (65, "1 min 05 s"),
+        (7800, "2 h 10 min"),
+        (90_000 * 5, "5 d 5 h"),
+        (-2, "-2.0 s"),
+    ],
 )
 def test_durations_have_the_digits_that_matter(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
@@ -48,7 +56,10 @@ def test_durations_have_the_digits_that_matter(seconds: float | None, text: str)
 def test_the_carets_of_a_sql_error_stay_below_the_sql_on_a_narrow_terminal() -> None:
     console, out = plain(width=20)
     sql = "SELECT " + "a, " * 30 + "wrong FROM s"
-    print_error(console, SqlError("no column wrong", sql=sql, start=sql.index("wrong"), end=sql.index("wrong") + 5, help="write a"))
+    print_error(
+        console,
+        SqlError("no column wrong", sql=sql, start=sql.index("wrong"), end=sql.index("wrong") + 5, help="write a"),
+    )
     message, line, carets, hint = out.getvalue().splitlines()
     assert message == "error: no column wrong"
     assert line.index("wrong") == carets.index("^^^^^")
@@ -63,7 +74,9 @@ def test_a_bug_of_ours_is_called_internal() -> None:
 
 def test_rows_are_a_table_with_numbers_to_the_right_and_brackets_left_alone() -> None:
     console, out = plain()
-    print_rows(console, ["name", "n"], [{"name": "[red]x", "n": 1}, {"name": None, "n": 100}, {"name": "z", "n": 3}], limit=2)
+    print_rows(
+        console, ["name", "n"], [{"name": "[red]x", "n": 1}, {"name": None, "n": 100}, {"name": "z", "n": 3}], limit=2
+    )
     text = out.getvalue()
     assert "[red]x" in text and "NULL" in text and "│   1 │" in text and "│ 100 │" in text
     assert "3 rows, the first 2 shown" in text and " z " not in text

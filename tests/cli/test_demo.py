@@ -46,7 +46,13 @@ def test_each_closed_window_is_told_once() -> None:
 
     def row(second: int, page: str) -> dict[str, object]:
         start = noon + timedelta(seconds=second)
-        return {"window_start": start, "window_end": start + timedelta(seconds=5), "page": page, "clicks": 1000, "revenue": 2.5}
+        return {
+            "window_start": start,
+            "window_end": start + timedelta(seconds=5),
+            "page": page,
+            "clicks": 1000,
+            "revenue": 2.5,
+        }
 
     rows = [row(5, "/cart"), row(0, "/home"), row(0, "/cart")]
     windows = ClosedWindows(lambda: rows)

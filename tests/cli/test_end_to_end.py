@@ -72,7 +72,9 @@ def test_a_run_goes_on_where_the_last_one_stopped_until_control_c_emits_what_is_
     assert "o: rows in 4 = used 4 ✓" in out
 
 
-def test_the_shell_takes_a_pipe(keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_takes_a_pipe(
+    keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In this process, which has a Spark already."""
     monkeypatch.setattr(
         sys,

@@ -14,7 +14,10 @@ import pytest
 from eventide.cli.app import main
 
 SOURCE = "CREATE SOURCE clicks (visitor STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);"
-STREAM = "CREATE STREAM per_user AS SELECT visitor, count(*) AS n FROM clicks GROUP BY visitor, TUMBLE(ts, INTERVAL '10' SECOND);"
+STREAM = (
+    "CREATE STREAM per_user AS SELECT visitor, count(*) AS n FROM clicks GROUP BY visitor, TUMBLE(ts, "
+    "INTERVAL '10' SECOND);"
+)
 
 
 def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -31,7 +34,11 @@ def app(tmp_path: Path, text: str) -> str:
 
 
 def test_a_valid_file_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome(capsys, "validate", app(tmp_path, f"{SOURCE}\n{STREAM}")) == (0, "ok: 1 source, 1 stream, 0 sinks\n", "")
+    assert outcome(capsys, "validate", app(tmp_path, f"{SOURCE}\n{STREAM}")) == (
+        0,
+        "ok: 1 source, 1 stream, 0 sinks\n",
+        "",
+    )
 
 
 def test_an_invalid_file_underlines_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +116,9 @@ def test_an_app_file_is_validated_and_explained_as_sql_is(tmp_path: Path, capsys
 def test_a_wrong_key_of_an_app_file_is_named_with_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, "validate", toml(tmp_path, TOML + 'allow_lateness = "1 s"\n'))
     assert (code, out) == (1, "")
-    assert err.startswith("error: transforms.per_user.allow_lateness: there is no such key\n  help: did you mean allowed_lateness?")
+    assert err.startswith(
+        "error: transforms.per_user.allow_lateness: there is no such key\n  help: did you mean allowed_lateness?"
+    )
 
 
 def test_init_writes_a_valid_app_file_and_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,14 +139,18 @@ def test_why_reads_a_checkpoint_and_changes_nothing(tmp_path: Path, capsys: pyte
     layout = Layout(tmp_path / "state")
     layout.root.mkdir()
     layout.catalog.write_text(json.dumps([SOURCE, STREAM]))
-    assert outcome(capsys, "why", "per_user", "--checkpoint", str(layout.root))[1].startswith("per_user has not run yet.")
+    assert outcome(capsys, "why", "per_user", "--checkpoint", str(layout.root))[1].startswith(
+        "per_user has not run yet."
+    )
     marks = {"clicks": {"watermark": 8_000_000, "max_timestamp_seen": 8_000_000}}
     kept = Account(0, {}, {"rows_in": 3, "used": 3}, {}, {"open_windows#0": 1, "next_close#0": 10_000_000}, None, marks)
     Results(layout.results("per_user")).write(pa.table({}), pa.table({}), kept)
     (layout.stream("per_user") / "watermark.json").write_text("8000000")
     before = sorted(layout.root.rglob("*"))
     code, out, _ = outcome(capsys, "why", "PER_USER", "--checkpoint", str(layout.root))
-    assert code == 0 and out.startswith("per_user: the oldest open window is [1970-01-01 00:00:00, 1970-01-01 00:00:10).\n")
+    assert code == 0 and out.startswith(
+        "per_user: the oldest open window is [1970-01-01 00:00:00, 1970-01-01 00:00:10).\n"
+    )
     assert "A row of clicks with a time of 1970-01-01 00:00:10 or later would close it." in out
     assert sorted(layout.root.rglob("*")) == before
 

@@ -25,14 +25,21 @@ def checkpoint(tmp_path: Path) -> Path:
     layout, made = Layout(tmp_path / "checkpoint"), catalog(SQL)
     layout.plan("o").parent.mkdir(parents=True)
     layout.catalog.write_text(json.dumps(made.texts()))
-    settings = {"plan_id": plan_id(made.streams["o"]), "plan": canonical(made.streams["o"]), "shards": 2, "identity": "x"}
+    settings = {
+        "plan_id": plan_id(made.streams["o"]),
+        "plan": canonical(made.streams["o"]),
+        "shards": 2,
+        "identity": "x",
+    }
     layout.plan("o").write_text(json.dumps(settings))
     return layout.root
 
 
 def validate(tmp_path: Path, checkpoint: Path, sql: str) -> tuple[int, str]:
     (tmp_path / "app.sql").write_text(sql)
-    done = CliRunner().invoke(app, ["validate", str(tmp_path / "app.sql"), "--against", str(checkpoint)], env={"COLUMNS": "200"})
+    done = CliRunner().invoke(
+        app, ["validate", str(tmp_path / "app.sql"), "--against", str(checkpoint)], env={"COLUMNS": "200"}
+    )
     return done.exit_code, done.output
 
 

@@ -85,7 +85,9 @@ def test_a_termination_leaves_windows_open_for_the_next_run(file: Path, db: Fake
     assert stops(db) == [False]
 
 
-def test_a_stream_that_fails_ends_the_run_with_its_message(file: Path, db: FakeDatabase, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_that_fails_ends_the_run_with_its_message(
+    file: Path, db: FakeDatabase, capsys: pytest.CaptureFixture[str]
+) -> None:
     db.failure = "the disk is full"
     assert status("run", str(file)) == 1
     assert db.calls[-1] == ("close",)
@@ -123,7 +125,9 @@ def test_wrong_arguments_are_status_2(file: Path, db: FakeDatabase) -> None:
     assert db.calls == []
 
 
-def test_wrong_sql_is_found_before_spark_starts(tmp_path: Path, db: FakeDatabase, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_sql_is_found_before_spark_starts(
+    tmp_path: Path, db: FakeDatabase, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "app.sql"
     file.write_text("CREATE STREAM x AS SELECT count(*) FROM nowhere GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);")
     assert status("run", str(file), "--once") == 1

@@ -42,7 +42,12 @@ def test_several_statements_on_a_line_run_one_by_one(session: Session) -> None:
 
 def test_an_error_is_shown_and_the_shell_goes_on(session: Session) -> None:
     session.feed("SELECT BAD; CREATE B;")
-    assert session.err.getvalue().splitlines() == ["error: what is BAD?", "  1 | SELECT BAD", "             ^^^", "  help: write GOOD"]
+    assert session.err.getvalue().splitlines() == [
+        "error: what is BAD?",
+        "  1 | SELECT BAD",
+        "             ^^^",
+        "  help: write GOOD",
+    ]
     assert session.shell.failures == 1
     assert session.db.calls[-1] == ("execute", "CREATE B")
 
@@ -88,7 +93,10 @@ def test_d_shows_all_or_describes_one(session: Session) -> None:
 def test_write_takes_a_json_row_or_a_list_of_them(session: Session) -> None:
     session.feed('\\write clicks {"user": "ann smith", "ts": 1}')
     session.feed('\\write clicks [{"ts": 1}, {"ts": 2}]')
-    assert session.db.calls == [("write", "clicks", [{"user": "ann smith", "ts": 1}]), ("write", "clicks", [{"ts": 1}, {"ts": 2}])]
+    assert session.db.calls == [
+        ("write", "clicks", [{"user": "ann smith", "ts": 1}]),
+        ("write", "clicks", [{"ts": 1}, {"ts": 2}]),
+    ]
 
 
 def test_write_of_something_else_is_an_error(session: Session) -> None:
@@ -102,7 +110,10 @@ def test_advance_takes_milliseconds_or_a_time(session: Session) -> None:
     session.feed("\\advance clicks 1000")
     session.feed("\\advance clicks 2026-01-31T12:00:00Z")
     session.feed("\\advance clicks soon")
-    assert session.db.calls == [("advance", "clicks", 1000), ("advance", "clicks", datetime(2026, 1, 31, 12, tzinfo=UTC))]
+    assert session.db.calls == [
+        ("advance", "clicks", 1000),
+        ("advance", "clicks", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+    ]
     assert "not a time: soon" in session.err.getvalue()
 
 

@@ -54,7 +54,14 @@ def test_a_window_is_open_until_the_watermark_reaches_its_end_plus_the_lateness(
     #  window      [─────────)
     #                        end     end + lateness: closed from here on
     tracker: AllowedLatenessTracker[str] = AllowedLatenessTracker(5)
-    assert [tracker.is_open(10, watermark) for watermark in (None, 9, 10, 14, 15, 99)] == [True, True, True, True, False, False]
+    assert [tracker.is_open(10, watermark) for watermark in (None, 9, 10, 14, 15, 99)] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_windows_close_once_and_in_the_order_of_their_ends() -> None:

@@ -47,7 +47,9 @@ def test_the_watermark_is_drawn_as_it_moves() -> None:
 
 
 def test_three_sources_have_the_minimum_or_none() -> None:
-    db = database("SELECT v FROM (SELECT v FROM a UNION ALL SELECT v FROM b UNION ALL SELECT v FROM c)", sources=("a", "b", "c"))
+    db = database(
+        "SELECT v FROM (SELECT v FROM a UNION ALL SELECT v FROM b UNION ALL SELECT v FROM c)", sources=("a", "b", "c")
+    )
     tell(db, 9, source="a")
     tell(db, 0.5, source="b")
     assert db.watermark("o") is None
@@ -65,7 +67,9 @@ def test_batch_two_is_judged_by_the_watermark_of_batch_one() -> None:
 def test_window_borders_are_as_drawn() -> None:
     tumbling = database("SELECT window_start, count(*) AS n FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)")
     assert seconds(tell(tumbling, 0, 10, 20)) == [(0, 1), (10, 1)]
-    hopping = database("SELECT window_start, count(*) AS n FROM s GROUP BY HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)")
+    hopping = database(
+        "SELECT window_start, count(*) AS n FROM s GROUP BY HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)"
+    )
     assert seconds(tell(hopping, 7, 100))[:2] == [(0, 1), (5, 1)]
     sliding = database("SELECT count(*) AS n FROM s GROUP BY slidingwindow('ss', 10)")
     assert tell(sliding, 9, 10, 20)[-1] == (2,)
@@ -85,7 +89,10 @@ def test_sessions_are_as_drawn() -> None:
 
 @pytest.mark.parametrize(("watermark", "late"), [(9_999, 0), (10_000, 0), (19_999, 0), (20_000, 1)])
 def test_a_row_is_late_where_the_picture_says_so(watermark: int, late: int) -> None:
-    query = "SELECT count(*) AS n FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT ON WINDOW CLOSE ALLOW LATENESS INTERVAL '10' SECOND"
+    query = (
+        "SELECT count(*) AS n FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT ON WINDOW CLOSE ALLOW "
+        "LATENESS INTERVAL '10' SECOND"
+    )
     db = database(query)
     db.advance_watermark("s", watermark)
     db.tick()

@@ -79,7 +79,11 @@ def test_only_sources_speak_for_themselves() -> None:
 
 def test_unknown_and_repeated_operators_and_edges_are_violations() -> None:
     propagator = graph("a>b")
-    for wrong in (lambda: propagator.emit("c", 1), lambda: propagator.add_operator("a"), lambda: propagator.add_edge("a", "b")):
+    for wrong in (
+        lambda: propagator.emit("c", 1),
+        lambda: propagator.add_operator("a"),
+        lambda: propagator.add_edge("a", "b"),
+    ):
         with pytest.raises(WatermarkViolationError):
             wrong()
 

@@ -36,12 +36,22 @@ def put(tmp_path: Path) -> Callable[..., None]:
 
 
 def source(spark: Any, tmp_path: Path) -> Any:
-    return spark.readStream.schema("k string, v bigint, ts bigint").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    return (
+        spark.readStream.schema("k string, v bigint, ts bigint")
+        .option("maxFilesPerTrigger", 1)
+        .json(str(tmp_path / "in"))
+    )
 
 
 def per_key(spark: Any, tmp_path: Path) -> eventide.FluentStream:
     clicks = eventide.stream(source(spark, tmp_path), name="clicks").event_time("ts", type="unixtimestamp_ms")
-    return clicks.where("v > 0").group_by("k").window(eventide.tumble("1 second")).agg(total="sum(v)").allow_lateness("1 second")
+    return (
+        clicks.where("v > 0")
+        .group_by("k")
+        .window(eventide.tumble("1 second"))
+        .agg(total="sum(v)")
+        .allow_lateness("1 second")
+    )
 
 
 # window [0, 1) s closes at 2 s: the row at 900 is used in the second batch, and late in the fourth
@@ -61,7 +71,9 @@ def test_rows_and_late_rows_are_streaming_data_frames(spark: Any, tmp_path: Path
     assert late.columns[:3] == ["kind", "reason", "event_time"]
     for number, batch in enumerate(BATCHES):
         put(f"{number}.json", *batch)
-    query = rows.writeStream.format("memory").queryName("out").option("checkpointLocation", str(tmp_path / "state")).start()
+    query = (
+        rows.writeStream.format("memory").queryName("out").option("checkpointLocation", str(tmp_path / "state")).start()
+    )
     try:
         query.processAllAvailable()
         assert [(row.k, row.total) for row in spark.sql("SELECT k, total FROM out").collect()] == [("x", 5)]
@@ -69,14 +81,18 @@ def test_rows_and_late_rows_are_streaming_data_frames(spark: Any, tmp_path: Path
         query.stop()
 
 
-def test_one_query_gives_rows_side_output_and_a_balanced_account(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+def test_one_query_gives_rows_side_output_and_a_balanced_account(
+    spark: Any, tmp_path: Path, put: Callable[..., None]
+) -> None:
     given: list[tuple[str, int]] = []
     late: list[tuple[str, int, int]] = []
     batches: list[int] = []
 
     def sink(rows: Any, side: Any, account: Any) -> None:
         given.extend((row.k, row.total) for row in rows.collect())
-        late.extend((row.reason, row.window.start.second, json.loads(row.original_event)["v"]) for row in side.collect())
+        late.extend(
+            (row.reason, row.window.start.second, json.loads(row.original_event)["v"]) for row in side.collect()
+        )
         batches.append(account.batch)
 
     stream = per_key(spark, tmp_path)
@@ -141,7 +157,9 @@ def test_what_needs_a_heartbeat_needs_a_running_query(spark: Any, tmp_path: Path
         idle.window(eventide.tumble("1 s")).agg(n="count(*)").rows()
 
 
-def test_a_wrong_expression_is_found_before_anything_starts(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+def test_a_wrong_expression_is_found_before_anything_starts(
+    spark: Any, tmp_path: Path, put: Callable[..., None]
+) -> None:
     stream = eventide.stream(source(spark, tmp_path)).event_time("ts", type="unixtimestamp_ms")
     with pytest.raises(EventideError, match="no_such_function"):
         stream.window(eventide.tumble("1 s")).agg(n="sum(no_such_function(v))").rows()
@@ -150,7 +168,9 @@ def test_a_wrong_expression_is_found_before_anything_starts(spark: Any, tmp_path
 def test_the_columns_of_a_data_frame_keep_their_types(spark: Any) -> None:
     frame = spark.readStream.format("rate").load()
     kinds = "named_struct('a b', 1, 'c', array(map('x', 1.5D))) AS st"
-    shaped = frame.selectExpr("value", "timestamp", "CAST(value AS DECIMAL(10,2)) AS d", "CAST(NULL AS DATE) AS `odd name`", kinds)
+    shaped = frame.selectExpr(
+        "value", "timestamp", "CAST(value AS DECIMAL(10,2)) AS d", "CAST(NULL AS DATE) AS `odd name`", kinds
+    )
     plan = eventide.stream(shaped).event_time("timestamp").select("*").plan()
     assert [(column.name, column.type) for column in plan.query.columns] == [
         ("value", "bigint"),

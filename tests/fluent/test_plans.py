@@ -14,22 +14,32 @@ from tests.fluent.support import clicks, sql_over, unbound
 
 PAIRS: dict[str, tuple[FluentStream, str]] = {
     "a tumbling window": (
-        clicks().where("v > 0").group_by("k", "upper(x) AS u").window(tumble("10 seconds")).agg(n="count(*)", total="sum(v)"),
+        clicks()
+        .where("v > 0")
+        .group_by("k", "upper(x) AS u")
+        .window(tumble("10 seconds"))
+        .agg(n="count(*)", total="sum(v)"),
         "SELECT window_start, window_end, k, upper(x) AS u, count(*) AS n, sum(v) AS total FROM clicks WHERE v > 0 "
         "GROUP BY k, upper(x), TUMBLE(ts, INTERVAL '10' SECOND)",
     ),
     "an offset, HAVING and lateness": (
-        clicks().window(tumble("1 minute", offset="7s")).agg(n="count(*)").having("n > 1").allow_lateness(dt.timedelta(seconds=9)),
+        clicks()
+        .window(tumble("1 minute", offset="7s"))
+        .agg(n="count(*)")
+        .having("n > 1")
+        .allow_lateness(dt.timedelta(seconds=9)),
         "SELECT window_start, window_end, count(*) AS n FROM clicks GROUP BY TUMBLE(ts, '1 minute', '7s') HAVING n > 1 "
         "ALLOW LATENESS '9 seconds'",
     ),
     "hopping windows on update": (
         clicks().group_by("k").window(hop(size="10 s", slide="5 s")).agg("max(v) AS most").emit("on update"),
-        "SELECT window_start, window_end, k, max(v) AS most FROM clicks GROUP BY k, HOP(ts, SIZE => '10 s', SLIDE => '5 s') EMIT ON UPDATE",
+        "SELECT window_start, window_end, k, max(v) AS most FROM clicks GROUP BY k, HOP(ts, SIZE => '10 s', "
+        "SLIDE => '5 s') EMIT ON UPDATE",
     ),
     "sessions as a change log": (
         clicks().group_by("k").window(session(gap="30 s")).agg(n="count(*)").emit("changes"),
-        "SELECT window_start, window_end, op, k, count(*) AS n FROM clicks GROUP BY k, SESSION(ts, '30 s') EMIT CHANGES",
+        "SELECT window_start, window_end, op, k, count(*) AS n FROM clicks GROUP BY k, SESSION(ts, '30 s') "
+        "EMIT CHANGES",
     ),
     "sliding windows": (
         clicks().group_by("k").window(slide(lookback="10 s", lookahead="5 s")).agg(total="sum(v)"),
@@ -43,13 +53,28 @@ PAIRS: dict[str, tuple[FluentStream, str]] = {
         clicks()
         .group_by("k")
         .window(tumble("1 m"))
-        .select("k", "count(DISTINCT x) AS d", "count(*) FILTER (WHERE v > 0) AS n", "window_id", "emit_epoch", "window.end AS e"),
-        "SELECT k, count(DISTINCT x) AS d, count(*) FILTER (WHERE v > 0) AS n, window_id, emit_epoch, window.end AS e FROM clicks "
+        .select(
+            "k",
+            "count(DISTINCT x) AS d",
+            "count(*) FILTER (WHERE v > 0) AS n",
+            "window_id",
+            "emit_epoch",
+            "window.end AS e",
+        ),
+        "SELECT k, count(DISTINCT x) AS d, count(*) FILTER (WHERE v > 0) AS n, window_id, emit_epoch, window.end "
+        "AS e FROM clicks "
         "GROUP BY k, TUMBLE(ts, '1 m')",
     ),
     "a selection before the window": (
-        clicks().where("v > 0").select("k", "v * 2 AS w").where("w < 9").group_by("k").window(tumble("1 m")).agg(t="sum(w)"),
-        "SELECT window_start, window_end, k, sum(w) AS t FROM (SELECT k, v * 2 AS w FROM clicks WHERE v > 0) WHERE w < 9 "
+        clicks()
+        .where("v > 0")
+        .select("k", "v * 2 AS w")
+        .where("w < 9")
+        .group_by("k")
+        .window(tumble("1 m"))
+        .agg(t="sum(w)"),
+        "SELECT window_start, window_end, k, sum(w) AS t FROM (SELECT k, v * 2 AS w FROM clicks WHERE v > 0) "
+        "WHERE w < 9 "
         "GROUP BY k, tumblingwindow('mi', 1)",
     ),
     "several conditions": (
@@ -63,7 +88,11 @@ PAIRS: dict[str, tuple[FluentStream, str]] = {
         "SELECT window_start, window_end, k, count(*) AS n FROM clicks GROUP BY k, TUMBLE(at, '1 m')",
     ),
     "two sources": (
-        clicks().select("k", "v").union(unbound("taps").event_time("at", lag="1 s").select("k", "v")).window(tumble("1 m")).agg(t="sum(v)"),
+        clicks()
+        .select("k", "v")
+        .union(unbound("taps").event_time("at", lag="1 s").select("k", "v"))
+        .window(tumble("1 m"))
+        .agg(t="sum(v)"),
         "SELECT window_start, window_end, sum(v) AS t FROM (SELECT k, v FROM clicks UNION ALL SELECT k, v FROM taps) "
         "GROUP BY tumblingwindow('mi', 1)",
     ),
@@ -103,7 +132,14 @@ def test_a_step_leaves_the_object_as_it_was() -> None:
 
 def test_steps_that_are_given_again_replace_what_was_said() -> None:
     once = clicks().window(tumble("1 m")).agg(n="count(*)").late_policy("strict")
-    twice = clicks().window(hop("9 m", "3 m")).late_policy("reassign", "1 s").agg(x="sum(v)").window(tumble("1 m")).agg(n="count(*)")
+    twice = (
+        clicks()
+        .window(hop("9 m", "3 m"))
+        .late_policy("reassign", "1 s")
+        .agg(x="sum(v)")
+        .window(tumble("1 m"))
+        .agg(n="count(*)")
+    )
     assert canonical(twice.late_policy("strict").plan()) == canonical(once.plan())
 
 
@@ -152,10 +188,16 @@ WRONG = [
         lambda: clicks().window(tumble("1 m")).agg(n="count(*)").late_policy("reassign").plan(),
         "late_policy(): late.policy 'reassign' needs",
     ),
-    (lambda: clicks().window(tumble("1 m")).agg(n="count(*)").max_groups(0).plan(), "max_groups(): option 'max_groups' is a whole number"),
+    (
+        lambda: clicks().window(tumble("1 m")).agg(n="count(*)").max_groups(0).plan(),
+        "max_groups(): option 'max_groups' is a whole number",
+    ),
     (lambda: clicks().union(clicks()), "two streams are called clicks"),
     (lambda: unbound("my stream").event_time("at"), "name: 'my stream' cannot be the name of a source"),
-    (lambda: unbound(columns=(("__ts", "bigint"), ("k", "string"))).event_time("k", type="iso8601"), "the column name __ts is reserved"),
+    (
+        lambda: unbound(columns=(("__ts", "bigint"), ("k", "string"))).event_time("k", type="iso8601"),
+        "the column name __ts is reserved",
+    ),
 ]
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, KernelSpec, Output, iter_rows
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.store import MemoryStore
+from eventide.kernels.state.memory_store import MemoryStore
 
 BIGINT, DOUBLE, STRING = pa.int64(), pa.float64(), pa.string()
 COUNT = AggregateSpec("__a0", "count", (), (), BIGINT)
@@ -54,7 +54,9 @@ def main_row(row: dict[str, Any]) -> Row:
 
 @dataclass
 class Driver:
-    """One shard: rows and watermarks in, everything that came out collected. `spec` is wrapped in an intake if it has none."""
+    """One shard: rows and watermarks in, everything that came out collected. `spec` is wrapped in an intake if it has
+    none.
+    """
 
     spec: KernelSpec
     store: MemoryStore = field(default_factory=MemoryStore)

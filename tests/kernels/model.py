@@ -67,7 +67,9 @@ class PaneModel:
 
 
 class CumulateModel(PaneModel):
-    """Windows that begin every `size` and grow by `slide` at a time; they are told apart by their ends, here called starts."""
+    """Windows that begin every `size` and grow by `slide` at a time; they are told apart by their ends, here called
+    starts.
+    """
 
     def pop(self, place: tuple[int, Any]) -> Row:
         _, end, *rest = super().pop(place)
@@ -143,7 +145,11 @@ class LivePaneModel:
                 group.waits = group.shown is None or group.shown[4:] != group.row(1, 0)[4:]
             groups = [group for group in groups if group.waits]
             return [retraction(group.shown) for group in groups if group.shown] + [group.emit() for group in groups]
-        past = [group for group in groups if self.mode == "on watermark" and watermark is not None and group.end <= watermark]
+        past = [
+            group
+            for group in groups
+            if self.mode == "on watermark" and watermark is not None and group.end <= watermark
+        ]
         return [group.emit() for group in (groups if self.mode == "on update" else past)]
 
     def pass_time(self, watermark: int | None) -> list[Row]:

@@ -4,8 +4,8 @@ import pyarrow as pa
 from eventide.kernels.contract import DEDUP, TS
 from eventide.kernels.dedup import Memory
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import PanedSpec
-from eventide.kernels.store import MemoryStore
+from eventide.kernels.logic.panes import PanedSpec
+from eventide.kernels.state.memory_store import MemoryStore
 from tests.kernels.harness import KEYED_SUMS, Driver
 
 TUMBLE = PanedSpec(10, 10, **KEYED_SUMS)
@@ -72,4 +72,8 @@ def test_many_ids_are_told_apart() -> None:
 def test_ids_may_have_several_columns() -> None:
     memory, store = Memory(10, 0, "plan"), MemoryStore()
     ids = pa.array([{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1, "b": "x"}])
-    assert memory.duplicates(pa.table({TS: pa.array([0, 0, 0]), DEDUP: ids}), None, store).tolist() == [False, False, True]
+    assert memory.duplicates(pa.table({TS: pa.array([0, 0, 0]), DEDUP: ids}), None, store).tolist() == [
+        False,
+        False,
+        True,
+    ]

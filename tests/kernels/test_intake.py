@@ -2,7 +2,7 @@ import pytest
 
 from eventide.errors import OptionError
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.logic.panes import PanedSpec
 from tests.kernels.harness import KEYED_SUMS, Driver, micros
 
 TUMBLE = PanedSpec(10, 10, **KEYED_SUMS)
@@ -13,7 +13,11 @@ def test_a_problem_row_becomes_an_error_payload_and_the_rest_goes_on() -> None:
     driver.batch([(1, "A", 1), (None, "A", 2), (9, "A", 4)])
     assert driver.advance(10) == [(0, 10, 0, 1, "A", 2, 5)]
     (payload,) = driver.side
-    assert (payload["kind"], payload["reason"], payload["error_detail"]) == ("error", "event_time_unparseable", "'yesterday'")
+    assert (payload["kind"], payload["reason"], payload["error_detail"]) == (
+        "error",
+        "event_time_unparseable",
+        "'yesterday'",
+    )
     assert payload["event_time"] is None
     assert payload["original_event"] == '{"k": "A", "v": 2}'
     assert driver.counts == {"used": 2, "error": 1}

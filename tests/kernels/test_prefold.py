@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import TS
-from eventide.kernels.panes import PanedSpec
-from eventide.kernels.prefold import Line, Prefold, expected_groups
+from eventide.kernels.logic.panes import PanedSpec
+from eventide.kernels.prefold import Prefold, TimeBound, expected_groups
 
 ROWS = 200_000
 
@@ -31,7 +31,9 @@ def test_the_estimate_of_even_groups_is_close(groups: int) -> None:
 def prefold() -> Prefold:
     count = AggregateSpec("__a0", "count", (), (), pa.int64())
     keys = (("k", "__k0"),)
-    spec = PanedSpec(10, 10, 0, lateness=0, keys=keys, key_types=(pa.int64(),), originals=(), aggregates=(count,)).prefold()
+    spec = PanedSpec(
+        10, 10, 0, lateness=0, keys=keys, key_types=(pa.int64(),), originals=(), aggregates=(count,)
+    ).prefold()
     assert spec is not None
     return spec
 
@@ -43,11 +45,11 @@ def rows(keys: int, text: str | None = None) -> pa.Table:
 
 
 def test_few_groups_are_folded_and_as_many_as_rows_are_not() -> None:
-    found = prefold().fold(rows(1_000), Line())
+    found = prefold().fold(rows(1_000), TimeBound())
     assert found is not None and found[0].num_rows == 1_000 and found[1].num_rows == 0
-    assert prefold().fold(rows(100 * ROWS), Line()) is None
+    assert prefold().fold(rows(100 * ROWS), TimeBound()) is None
 
 
 def test_wide_rows_are_folded_even_for_many_groups() -> None:
-    assert prefold().fold(rows(100_000), Line()) is None
-    assert prefold().fold(rows(100_000, "a text that travels with every row " * 4), Line()) is not None
+    assert prefold().fold(rows(100_000), TimeBound()) is None
+    assert prefold().fold(rows(100_000, "a text that travels with every row " * 4), TimeBound()) is not None

@@ -12,21 +12,40 @@ from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 
 HALF = 500  # microseconds: the step of event times, so that watermarks have something to round
-AGGREGATES = ("count(*)", "count(v)", "sum(v)", "min(v)", "max(v)", "avg(v)", "count(DISTINCT v)", "sum(v * 2 + 1)", "max(upper(k))")
+AGGREGATES = (
+    "count(*)",
+    "count(v)",
+    "sum(v)",
+    "min(v)",
+    "max(v)",
+    "avg(v)",
+    "count(DISTINCT v)",
+    "sum(v * 2 + 1)",
+    "max(upper(k))",
+)
 WINDOW_KINDS = ("tumble", "hop", "session", "slide", "forward", "ordered")  # of these the plans are made
-EMITS = ("", "", "", "EMIT FINAL", "EMIT ON WATERMARK", "EMIT ON UPDATE", "EMIT CHANGES", "EMIT EVERY INTERVAL '1' SECOND")
+EMITS = (
+    "",
+    "",
+    "",
+    "EMIT FINAL",
+    "EMIT ON WATERMARK",
+    "EMIT ON UPDATE",
+    "EMIT CHANGES",
+    "EMIT EVERY INTERVAL '1' SECOND",
+)
 
 millis = st.one_of(st.integers(1, 20), st.integers(1, 6))
 
 # What rows are made of: some values often, so that they meet; one time in many lies in the future.
 KEYS, NUMBERS, VALUES = ("a", "a", "ü", None), (0, 0, 1, None), (None, *range(-5, 6))
-MOMENTS = (
+EMIT_RULES = (
     *(2 * HALF * step for step in range(11)),
     *(2 * HALF * step for step in range(11)),
     *(HALF * step for step in range(-20, 60)),
     10**15,
 )
-times = st.sampled_from(MOMENTS[:-1])
+times = st.sampled_from(EMIT_RULES[:-1])
 
 
 @dataclass(frozen=True)
@@ -47,27 +66,42 @@ class Plan:
 
 @st.composite
 def plans(draw: st.DrawFn, kinds: tuple[str, ...] = WINDOW_KINDS, patient: bool = False) -> Plan:
-    """`patient` plans have a watermark far behind, emit at close alone, and take no row for a duplicate or one too many."""
+    """`patient` plans have a watermark far behind, emit at close alone, and take no row for a duplicate or one too
+    many.
+    """
     kind = draw(st.sampled_from(kinds))
     dedup = None if patient else draw(st.sampled_from([None, None, None, None, "for a while", "for ever"]))
     dedup = "for a while" if dedup and kind == "ordered" else dedup  # see test_reference_and_kernels.py
     sources = ("s",) if draw(st.booleans()) else ("s", "t")
-    statements = [_source(name, 1000 if patient else draw(lags(dedup)), draw(spans(dedup)) if name == "s" else None) for name in sources]
+    statements = [
+        _source(name, 1000 if patient else draw(lags(dedup)), draw(spans(dedup)) if name == "s" else None)
+        for name in sources
+    ]
     where = draw(st.sampled_from(["", "", " WHERE v > -3", " WHERE k IS NOT NULL"]))
     table = "s" if len(sources) == 1 else "(SELECT k, v, ts FROM s UNION ALL SELECT k, v + 1 AS v, ts FROM t)"
-    policy = draw(st.sampled_from(["window", "window", "window", "strict", "reassign"] if kind != "ordered" else ["window"]))
+    policy = draw(
+        st.sampled_from(["window", "window", "window", "strict", "reassign"] if kind != "ordered" else ["window"])
+    )
     policy = "window" if dedup == "for ever" and policy == "reassign" else policy  # see test_reference_and_kernels.py
-    limit = draw(st.sampled_from([None, None, None, None, None, 1, 2])) if kind in ("tumble", "hop", "session") and not patient else None
+    limit = (
+        draw(st.sampled_from([None, None, None, None, None, 1, 2]))
+        if kind in ("tumble", "hop", "session") and not patient
+        else None
+    )
     options = [f"'late.policy' = '{policy}'"]
     options += [f"'late.max_lateness' = '{draw(millis)} milliseconds'"] if policy == "reassign" else []
     options += [f"'max_groups' = '{limit}'"] if limit else []
-    body = _forward(kind, table, where) if kind in ("forward", "ordered") else _windowed(draw, kind, table, where, patient)
+    body = (
+        _forward(kind, table, where) if kind in ("forward", "ordered") else _windowed(draw, kind, table, where, patient)
+    )
     statements.append(f"CREATE STREAM o WITH ({', '.join(options)}) AS {body}")
     return Plan(";\n".join(statements), kind, sources, limit is not None, dedup)
 
 
 def lags(dedup: str | None) -> st.SearchStrategy[int | None]:
-    """Milliseconds. Ids that are to be known for a while only are told apart from forgotten ones by a watermark that stays behind."""
+    """Milliseconds. Ids that are to be known for a while only are told apart from forgotten ones by a watermark that
+    stays behind.
+    """
     return st.just(1000) if dedup == "for a while" else st.sampled_from([None, 0, 3, 10])
 
 
@@ -92,7 +126,13 @@ def _windowed(draw: st.DrawFn, kind: str, table: str, where: str, patient: bool)
     is_keyed = draw(st.sampled_from([True, True, False]))
     emit = draw(st.sampled_from(EMITS)) if kind != "slide" and not patient else ""
     lateness = draw(st.sampled_from([0, 0, 4, 15])) if kind != "slide" and emit != "EMIT FINAL" else 0
-    columns = ["window_start", "window_end", "emit_epoch", *(["op"] if emit == "EMIT CHANGES" else []), *(["k"] if is_keyed else [])]
+    columns = [
+        "window_start",
+        "window_end",
+        "emit_epoch",
+        *(["op"] if emit == "EMIT CHANGES" else []),
+        *(["k"] if is_keyed else []),
+    ]
     columns += [f"{call} AS a{number}" for number, call in enumerate(chosen)]
     groups = [*(["k"] if is_keyed else []), _window(draw, kind, patient)]
     having = draw(st.sampled_from(["", "", "", " HAVING count(*) > 1"])) if emit != "EMIT CHANGES" else ""
@@ -120,7 +160,9 @@ def _window(draw: st.DrawFn, kind: str, patient: bool) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happens to a stream: batch (rows by source), advance (a source's watermark), flush, tick or restart."""
+    """One thing that happens to a stream: batch (rows by source), advance (a source's watermark), flush, tick or
+    restart.
+    """
 
     verb: str
     rows: dict[str, list[tuple[Any, ...]]] | None = None
@@ -129,22 +171,26 @@ class Event:
 
 
 def rows() -> st.SearchStrategy[tuple[Any, ...]]:
-    """(id, k, v, ts), drawn as one number, which is fast. An id names a group, as that of a message delivered twice would."""
-    return st.integers(0, len(KEYS) * len(NUMBERS) * len(VALUES) * len(MOMENTS) - 1).map(_row)
+    """(id, k, v, ts), drawn as one number, which is fast. An id names a group, as that of a message delivered twice
+    would.
+    """
+    return st.integers(0, len(KEYS) * len(NUMBERS) * len(VALUES) * len(EMIT_RULES) - 1).map(_row)
 
 
 def _row(code: int) -> tuple[Any, ...]:
-    code, time = divmod(code, len(MOMENTS))
+    code, time = divmod(code, len(EMIT_RULES))
     code, value = divmod(code, len(VALUES))
     key, number = divmod(code, len(NUMBERS))
     identity = None if NUMBERS[number] is None else f"{KEYS[key]}{NUMBERS[number]}"
-    return (identity, KEYS[key], VALUES[value], MOMENTS[time])
+    return (identity, KEYS[key], VALUES[value], EMIT_RULES[time])
 
 
 @st.composite
 def stories(draw: st.DrawFn, plan: Plan, most: int = 8) -> list[Event]:
     advances = [] if plan.dedup == "for a while" else ["advance", "advance"]
-    verbs = draw(st.lists(st.sampled_from(["batch"] * 8 + advances + ["flush", "tick", "restart"]), min_size=5, max_size=most))
+    verbs = draw(
+        st.lists(st.sampled_from(["batch"] * 8 + advances + ["flush", "tick", "restart"]), min_size=5, max_size=most)
+    )
     told = []
     for verb in verbs:
         source = draw(st.sampled_from(plan.sources))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.logic.panes import PanedSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import LivePaneModel, PaneModel
 from tests.properties.agreement import FAR, ONLY_SUMS, assert_change_log_sums_up, assert_same_step
@@ -22,7 +22,9 @@ def pair(mode: str, window: dict[str, int], max_groups: int | None = None) -> tu
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.data())
-def test_every_mode_emits_what_the_model_emits(mode: str, window: dict[str, int], stream: list[Batch], data: Any) -> None:
+def test_every_mode_emits_what_the_model_emits(
+    mode: str, window: dict[str, int], stream: list[Batch], data: Any
+) -> None:
     model, driver = pair(mode, window)
     for batch in stream:
         assert_same_step(driver, model, batch, mode, data)
@@ -35,13 +37,17 @@ def test_every_mode_emits_what_the_model_emits(mode: str, window: dict[str, int]
 @settings(max_examples=40, deadline=None)
 @given(windows(), streams())
 def test_a_change_log_sums_up_to_what_closing_windows_emit(window: dict[str, int], stream: list[Batch]) -> None:
-    assert_change_log_sums_up(PanedSpec(**window, **ONLY_SUMS, emit="changes"), PanedSpec(**window, **ONLY_SUMS), stream)
+    assert_change_log_sums_up(
+        PanedSpec(**window, **ONLY_SUMS, emit="changes"), PanedSpec(**window, **ONLY_SUMS), stream
+    )
 
 
 @pytest.mark.parametrize("mode", ["on window close", "changes"])
 @settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.integers(1, 3))
-def test_a_full_window_takes_no_further_groups(mode: str, window: dict[str, int], stream: list[Batch], most: int) -> None:
+def test_a_full_window_takes_no_further_groups(
+    mode: str, window: dict[str, int], stream: list[Batch], most: int
+) -> None:
     window = {**window, "slide": window["size"]}
     model, driver = pair(mode, window, most)
     for rows, watermark in stream:

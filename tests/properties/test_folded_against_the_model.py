@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from eventide.kernels import prefold
 from eventide.kernels.contract import DETAIL, PROBLEM
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import PanedSpec
-from eventide.kernels.prefold import Line
+from eventide.kernels.logic.panes import PanedSpec
+from eventide.kernels.prefold import TimeBound
 from tests.kernels.harness import KEYED_SUMS, Driver, Row
 from tests.kernels.model import PaneModel
 from tests.properties.agreement import FAR
@@ -31,7 +31,7 @@ class FoldingDriver(Driver):
         fold = self.spec.prefold()
         assert fold is not None
         with patch.object(prefold, "_WORTH", float("inf")):
-            found = fold.fold(self.pack(rows).drop_columns([PROBLEM, DETAIL]), Line(self.watermark))
+            found = fold.fold(self.pack(rows).drop_columns([PROBLEM, DETAIL]), TimeBound(self.watermark))
         if found is None:
             return super().batch(rows, watermark)
         partial, rest = found

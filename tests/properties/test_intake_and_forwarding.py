@@ -4,10 +4,10 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from eventide.kernels.contract import Clock, iter_rows
-from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import PanedSpec
-from eventide.kernels.store import MemoryStore
+from eventide.kernels.logic.forward import ForwardSpec
+from eventide.kernels.logic.panes import PanedSpec
+from eventide.kernels.state.memory_store import MemoryStore
 from tests.kernels.harness import BIGINT, KEYED_SUMS, STRING, Driver, table
 from tests.properties.strategies import Batch, streams
 
@@ -25,7 +25,10 @@ def test_ordered_forwarding_is_a_stable_sort_of_what_was_not_late(stream: list[B
     for rows, watermark in [*stream, ([], FAR)]:
         numbered = [(ts, key, number + n) for n, (ts, key, _) in enumerate(rows)]
         number += len(rows)
-        outputs = [kernel.on_rows(table(numbered), Clock(watermark, 0), store), kernel.on_time(Clock(watermark, 0), store)]
+        outputs = [
+            kernel.on_rows(table(numbered), Clock(watermark, 0), store),
+            kernel.on_time(Clock(watermark, 0), store),
+        ]
         on_time = [row for row in numbered if watermark is None or row[0] > watermark]
         assert outputs[0].counts == +Counter(used=len(on_time), late=len(rows) - len(on_time))
         emitted += [row["v"] for output in outputs for row in iter_rows(output.main)]
@@ -60,7 +63,9 @@ def test_every_row_is_accounted_for_under_every_policy(stream: list[Batch], poli
     spec = PanedSpec(10, 5, lateness=5, **KEYED_SUMS, max_groups=2)
     driver = Driver(IntakeSpec(spec, spec.sides, policy, max_lateness=7, dedup_within=5))
     for rows, watermark in stream:
-        wrong = [(None, key, value) if data.draw(st.integers(0, 5)) == 0 else (ts, key, value) for ts, key, value in rows]
+        wrong = [
+            (None, key, value) if data.draw(st.integers(0, 5)) == 0 else (ts, key, value) for ts, key, value in rows
+        ]
         driver.batch([(*row, data.draw(st.sampled_from([None, "x", "y", "z"]))) for row in wrong], watermark)
     stored = Counter(payload["kind"] for payload in driver.side)
     assert stored + Counter(used=driver.counts["used"]) == +driver.counts

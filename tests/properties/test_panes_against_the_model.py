@@ -3,7 +3,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.logic.panes import PanedSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import PaneModel
 from tests.properties.agreement import FAR
@@ -58,7 +58,9 @@ def test_a_flush_in_between_closes_everything_once(window: dict[str, int], strea
 
 @settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.randoms(use_true_random=False))
-def test_arrival_order_changes_neither_output_nor_compacted_bytes(window: dict[str, int], stream: list[Batch], random: Any) -> None:
+def test_arrival_order_changes_neither_output_nor_compacted_bytes(
+    window: dict[str, int], stream: list[Batch], random: Any
+) -> None:
     rows = [row for batch, _ in stream for row in batch]
     shuffled = random.sample(rows, len(rows))
     one, other = (Driver(PanedSpec(**window, **KEYED_SUMS)) for _ in range(2))
@@ -70,7 +72,9 @@ def test_arrival_order_changes_neither_output_nor_compacted_bytes(window: dict[s
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(64, 150), st.integers(1, 20), st.sampled_from([0, 10]), streams())
-def test_long_windows_of_many_slices_emit_what_the_model_emits(size: int, slide: int, lateness: int, stream: list[Batch]) -> None:
+def test_long_windows_of_many_slices_emit_what_the_model_emits(
+    size: int, slide: int, lateness: int, stream: list[Batch]
+) -> None:
     window = {"size": size, "slide": slide, "offset": 3, "lateness": lateness}
     model, driver = PaneModel(**window), Driver(PanedSpec(**window, **KEYED_SUMS))
     for rows, watermark in stream:

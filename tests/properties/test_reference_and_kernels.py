@@ -41,7 +41,8 @@ def sides_of(step: Step) -> Counter[Any]:
 
 
 def shards_for(plan: Plan, wanted: int) -> int:
-    """On one shard where what must meet may not: where a quota sends rows to the shard of their window while their id or a
+    """On one shard where what must meet may not: where a quota sends rows to the shard of their window while their id
+    or a
     reassigned time wants another."""
     return 1 if plan.max_groups and (plan.dedup or "reassign" in plan.sql) else wanted
 
@@ -85,7 +86,8 @@ def test_while_no_window_closes_neither_the_order_of_arrival_nor_batch_borders_m
     assert outcomes[0] == outcomes[1]
 
 
-# Where kernels and model once disagreed ---------------------------------------------------------------------------------
+# Where kernels and model once disagreed
+# ---------------------------------------------------------------------------------
 
 DEDUPLICATED = (
     "CREATE SOURCE s (id STRING, k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_us, "
@@ -99,12 +101,17 @@ def deduplicated(kind: str, within: int, query: str, options: str = "") -> Plan:
 
 def test_whether_an_id_is_forgotten_does_not_depend_on_other_ids() -> None:
     plan = deduplicated("forward", 1, "SELECT k, ts FROM s")
-    assert_same(plan, [Event("batch", {"s": [("a0", "a", 1, 1000), ("b0", "b", 1, 0)]}), Event("batch", {"s": [("b0", "b", 1, 0)]})])
+    assert_same(
+        plan,
+        [Event("batch", {"s": [("a0", "a", 1, 1000), ("b0", "b", 1, 0)]}), Event("batch", {"s": [("b0", "b", 1, 0)]})],
+    )
 
 
 def test_a_row_that_is_reassigned_is_a_duplicate_by_its_own_time() -> None:
     options = " WITH ('late.policy' = 'reassign', 'late.max_lateness' = '4 milliseconds')"
-    plan = deduplicated("tumble", 13, "SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' MILLISECOND)", options)
+    plan = deduplicated(
+        "tumble", 13, "SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' MILLISECOND)", options
+    )
     first = Event("batch", {"s": [(None, "a", 1, 37_000), ("b0", "b", 1, 23_500)]})
     assert_same(plan, [first, Event("batch", {"s": [("b0", "b", 1, 33_000)]}), Event("advance", source="s", at=FAR)])
 
@@ -115,12 +122,18 @@ def test_a_late_row_of_an_ordered_stream_does_not_make_a_duplicate_of_the_next()
     assert_same(plan, [Event("batch", {"s": [(None, "a", 1, 0)]}), late])
 
 
-SOURCE = "CREATE SOURCE s (id STRING, k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_us); CREATE STREAM o"
+SOURCE = (
+    "CREATE SOURCE s (id STRING, k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_us); CREATE STREAM o"
+)
 
 
 def test_a_flushed_window_is_closed_for_all_groups_alike() -> None:
     plan = Plan(
-        f"{SOURCE} AS SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '10' MILLISECOND)", "tumble", ("s",), False, None
+        f"{SOURCE} AS SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '10' MILLISECOND)",
+        "tumble",
+        ("s",),
+        False,
+        None,
     )
     after = Event("batch", {"s": [(None, key, 1, 2000) for key in "bcd"]})
     assert_same(plan, [Event("batch", {"s": [(None, "a", 1, 1000)]}), Event("flush"), after], shards=3)
@@ -131,4 +144,6 @@ def test_a_row_that_is_reassigned_meets_the_other_rows_of_its_new_window() -> No
     query = "SELECT window_start, k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' MILLISECOND)"
     plan = Plan(f"{SOURCE} {options} AS {query}", "tumble", ("s",), True, None)
     again = Event("batch", {"s": [(None, "a", 1, ts * 1000) for ts in (7, 8, 9, 10)]})
-    assert_same(plan, [Event("batch", {"s": [(None, "a", 1, 10_000)]}), again, Event("advance", source="s", at=FAR)], shards=3)
+    assert_same(
+        plan, [Event("batch", {"s": [(None, "a", 1, 10_000)]}), again, Event("advance", source="s", at=FAR)], shards=3
+    )

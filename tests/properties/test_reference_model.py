@@ -29,7 +29,9 @@ def model(query: str, *sources: str, options: str = "") -> ReferenceModel:
 
 def plain(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """Rows as tuples, times in seconds."""
-    return [tuple(value.timestamp() if isinstance(value, dt.datetime) else value for value in row.values()) for row in rows]
+    return [
+        tuple(value.timestamp() if isinstance(value, dt.datetime) else value for value in row.values()) for row in rows
+    ]
 
 
 def test_in_a_batch_lateness_is_judged_by_the_batches_before_it() -> None:
@@ -91,7 +93,10 @@ def test_event_times_of_every_type(type: str, kind: str, value: Any, seconds: in
 def test_a_time_that_does_not_parse_or_lies_in_the_future_is_an_error_and_moves_nothing() -> None:
     one = model(TUMBLE, source(type="STRING"))
     step = one.batch({"s": [("a", 1, "soon"), ("a", 1, "301"), ("a", 1, "300")]})
-    assert [(payload.kind, payload.reason) for payload in step.side] == [("error", "event_time_unparseable"), ("error", "future_timestamp")]
+    assert [(payload.kind, payload.reason) for payload in step.side] == [
+        ("error", "event_time_unparseable"),
+        ("error", "future_timestamp"),
+    ]
     assert (step.watermark, dict(step.counts)) == (300 * SECOND, {"rows_in": 3, "error": 2, "used": 1})
 
 
@@ -125,7 +130,10 @@ def test_a_sliding_window_includes_both_of_its_ends() -> None:
 
 def test_ordered_forwarding_is_stable_and_lets_nothing_pass_behind_what_it_flushed() -> None:
     one = model("SELECT k, ts FROM s ORDER BY ts", source(more=", WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"))
-    assert plain(one.batch({"s": [("b", 1, 7), ("c", 1, 3), ("d", 1, 7), ("e", 1, 3), ("a", 1, 9)]}).main) == [("c", 3), ("e", 3)]
+    assert plain(one.batch({"s": [("b", 1, 7), ("c", 1, 3), ("d", 1, 7), ("e", 1, 3), ("a", 1, 9)]}).main) == [
+        ("c", 3),
+        ("e", 3),
+    ]
     assert plain(one.flush().main) == [("b", 7), ("d", 7), ("a", 9)]
     step = one.batch({"s": [("f", 1, 9), ("g", 1, 10)]})
     assert [payload.reason for payload in step.side] == ["behind_watermark"]
@@ -141,7 +149,9 @@ def test_emit_every_emits_what_has_changed_and_everything_once_at_close() -> Non
 
 
 def test_a_change_log_of_sessions_takes_back_every_part_of_a_merged_one() -> None:
-    query = "SELECT op, window_start, window_end, sum(v) AS t FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND) EMIT CHANGES"
+    query = (
+        "SELECT op, window_start, window_end, sum(v) AS t FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND) EMIT CHANGES"
+    )
     one = model(query, source(more=", WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE"))
     one.batch({"s": [("a", 1, 0), ("a", 2, 10)]})
     assert plain(one.batch({"s": [("a", 4, 5)]}).main) == [(-1, 0.0, 5.0, 1), (-1, 10.0, 15.0, 2), (1, 0.0, 15.0, 7)]
@@ -185,7 +195,8 @@ def test_windows_of_processing_time_close_by_the_clock() -> None:
     now = [1 * SECOND]
     db = ReferenceDatabase(clock=lambda: now[0])
     db.execute(
-        "CREATE SOURCE s (k STRING, v BIGINT); CREATE STREAM o AS SELECT window_start, sum(v) AS t FROM s GROUP BY tumblingwindow('ss', 10)"
+        "CREATE SOURCE s (k STRING, v BIGINT); CREATE STREAM o AS SELECT window_start, sum(v) AS t FROM s GROUP "
+        "BY tumblingwindow('ss', 10)"
     )
     db.write("s", [("a", 1)])
     db.tick()

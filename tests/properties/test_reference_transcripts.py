@@ -12,7 +12,9 @@ from eventide.testing import Player, ReferenceDatabase, UnsupportedExpressionErr
 
 FILES = sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml"))
 CASES = [(path.stem, case) for path in FILES for case in yaml.safe_load(path.read_text())]
-CAN_RESTART = [(file, case) for file, case in CASES if "steps" in case and any("write" in step for step in case["steps"])]
+CAN_RESTART = [
+    (file, case) for file, case in CASES if "steps" in case and any("write" in step for step in case["steps"])
+]
 CAN_SPLIT = [(file, case) for file, case in CAN_RESTART if not case.get("batching")]
 
 # Only Spark's analysis of types refuses these; the model has no types.

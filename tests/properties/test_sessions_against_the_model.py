@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels.keyed import KeyedTable
-from eventide.kernels.session import SessionSpec
+from eventide.kernels.logic.sessions import SessionSpec
+from eventide.kernels.state.keyed_table import KeyedTable
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import SessionModel
 from tests.properties.agreement import FAR, ONLY_SUMS, assert_change_log_sums_up, assert_same_step
@@ -34,7 +34,9 @@ def test_sessions_emit_what_the_model_emits(mode: str, window: dict[str, int], s
 @settings(max_examples=40, deadline=None)
 @given(gaps, streams())
 def test_a_change_log_sums_up_to_the_closed_sessions(window: dict[str, int], stream: list[Batch]) -> None:
-    assert_change_log_sums_up(SessionSpec(**window, **ONLY_SUMS, emit="changes"), SessionSpec(**window, **ONLY_SUMS), stream)
+    assert_change_log_sums_up(
+        SessionSpec(**window, **ONLY_SUMS, emit="changes"), SessionSpec(**window, **ONLY_SUMS), stream
+    )
 
 
 @settings(max_examples=25, deadline=None)

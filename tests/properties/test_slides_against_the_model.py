@@ -3,7 +3,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels.slide import SlideSpec
+from eventide.kernels.logic.slides import SlideSpec
 from tests.kernels.harness import KEYED_SUMS, Driver
 from tests.kernels.model import SlideModel
 from tests.properties.agreement import FAR

@@ -7,9 +7,9 @@
     commit     a few milliseconds later: the account, Spark's commit
     ticked     between a batch and the next
 
-Workers are killed beside that, again and again, but only as the writer makes progress: on a slow machine, too, it must come to its
-end. A writer that was killed is started again at once, as a supervisor would do it,
-while the last breath of its JVM may still be going on.
+Workers are killed beside that, again and again, but only as the writer makes progress: on a slow machine, too, it must
+come to its end. A writer that was killed is started again at once, as a supervisor would do it, while the last breath
+of its JVM may still be going on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import psutil
 from tests.recovery.writer import OUTCOME
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MOMENTS = ("start", "written", "tick", "sink", "commit", "ticked")
+EMIT_RULES = ("start", "written", "tick", "sink", "commit", "ticked")
 SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "sink", "ticked": "ticked"}
 LONGEST_SILENCE = 180.0  # seconds without a word from the writer: a hang
 MOST_DUE = 4  # deaths of workers that are still to come: on a busy machine Spark needs seconds to start another
@@ -44,7 +44,9 @@ QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCach
 
 @dataclass
 class Plan:
-    """When a writer dies, or never (`moment` None), and how many workers do for each thing that the writer says, on average."""
+    """When a writer dies, or never (`moment` None), and how many workers do for each thing that the writer says, on
+    average.
+    """
 
     moment: str | None
     workers: float
@@ -122,7 +124,9 @@ class Killer:
         command += [] if self.postgres is None else [self.postgres]
         with (self.folder / "errors.log").open("a") as errors:
             environment = {**os.environ, **QUICK_JAVA}
-            writer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=environment)
+            writer = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=environment
+            )
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_listen, args=(writer, lines), daemon=True).start()
         return writer, lines
@@ -146,8 +150,9 @@ class Killer:
         return False
 
     def _kill_worker(self, writer: subprocess.Popen[str]) -> bool:
-        """-9 for one of them, if there is one: mostly one that runs tasks, less often the parent of all that do, which takes them
-        along, or any Python: one that starts a stream, which fails after ten seconds, the parent of all or what stands for a process.
+        """-9 for one of them, if there is one: mostly one that runs tasks, less often the parent of all that do, which
+        takes them along, or any Python: one that starts a stream, which fails after ten seconds, the parent of all or
+        what stands for a process.
         """
         family = _family(writer)
         running = [process for process in family if _is_called(process, "ev worker")]

@@ -1,8 +1,8 @@
 """Streams of every kind with sinks of every kind in one database, their input, and what must come of it.
 
-One process runs all of them, so that one kill disturbs all of them. The expectation comes from the reference model, which
-computes row by row in one process. Each batch is ticked on its own, so that batches end at the same rows however often
-the process was killed in between.
+One process runs all of them, so that one kill disturbs all of them. The expectation comes from the reference model,
+which computes row by row in one process. Each batch is ticked on its own, so that batches end at the same rows however
+often the process was killed in between.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ SCENARIOS = {
     "hop": f"SELECT window_start, visitor, {TOTALS} HOP(ts, INTERVAL '1' SECOND, INTERVAL '3' SECOND)",
     "session": f"SELECT window_start, window_end, visitor, {TOTALS} SESSION(ts, INTERVAL '300' MILLISECOND)",
     "updates": f"SELECT window_start, visitor, {TOTALS} {TWO_SECONDS} EMIT ON UPDATE",
-    "changes": f"SELECT op, window_start, visitor, sum(amount) AS total FROM clicks GROUP BY visitor, {TWO_SECONDS} EMIT CHANGES",
-    "slide": "SELECT window_end, visitor, count(*) AS n, sum(amount) AS total FROM clicks GROUP BY visitor, slidingwindow('ss', 2, 1)",
+    "changes": "SELECT op, window_start, visitor, sum(amount) AS total FROM clicks GROUP BY visitor, "
+    f"{TWO_SECONDS} EMIT CHANGES",
+    "slide": "SELECT window_end, visitor, count(*) AS n, sum(amount) AS total FROM clicks GROUP BY visitor, "
+    "slidingwindow('ss', 2, 1)",
     "ordered": "SELECT id, ts, visitor, amount FROM clicks ORDER BY ts",
 }
 KEYED = ("updates", "changes")  # their tables hold the current row of each key, the others all rows
@@ -84,14 +86,21 @@ def _of_one(name: str, folder: Path, postgres: str | None) -> str:
     table = ""
     if postgres is not None:
         key = f", 'key' = '{KEY}'" if name in KEYED else ""
-        table = f"CREATE SINK {name}_table FROM {stream} WITH ('connector' = 'postgres', 'url' = '{postgres}', 'table' = '{name}'{key});"
+        table = (
+            f"CREATE SINK {name}_table FROM {stream} WITH ('connector' = 'postgres', 'url' = '{postgres}', "
+            f"'table' = '{name}'{key});"
+        )
     return (
-        f"CREATE SINK {name}_dead {to('dead')} CREATE STREAM {stream} WITH ('side_output.late.sink' = '{name}_dead') AS {SCENARIOS[name]}; "
-        f"CREATE SINK {name}_out FROM {stream} {to('out')} CREATE SINK {name}_late FROM {stream}$late {to('late')} {table}"
+        f"CREATE SINK {name}_dead {to('dead')} CREATE STREAM {stream} WITH ('side_output.late.sink' = "
+        f"'{name}_dead') AS {SCENARIOS[name]}; "
+        f"CREATE SINK {name}_out FROM {stream} {to('out')} CREATE SINK {name}_late FROM {stream}$late "
+        f"{to('late')} {table}"
     )
 
 
-def run(folder: Path, batches: int, postgres: str | None, db: eventide.Database, say: Say = lambda _: None) -> dict[str, Outcome]:
+def run(
+    folder: Path, batches: int, postgres: str | None, db: eventide.Database, say: Say = lambda _: None
+) -> dict[str, Outcome]:
     """Go on where the checkpoint stands, to the end; gives the outcome of each scenario."""
     db.execute(statements(folder, postgres))
     for name in SCENARIOS:
@@ -141,7 +150,9 @@ def outcome(name: str, folder: Path, db: eventide.Database) -> Outcome:
         "files": [values(row) for row in in_files(folder / "out" / name)],
         "late files": [row["id"] for row in in_files(folder / "late" / name)],
         "dead letters": [row["kind"] for row in in_files(folder / "dead" / name)],
-        "function": [row for path in (folder / "batches" / name).glob("*.json") for row in json.loads(path.read_text())],
+        "function": [
+            row for path in (folder / "batches" / name).glob("*.json") for row in json.loads(path.read_text())
+        ],
         "accounts": db.accounting(stream),
     }
 
@@ -158,7 +169,10 @@ def expected(name: str, batches: int) -> Outcome:
     db.tick()
     given = list(db.read("o"))
     rows = [values(row) for row in given]
-    side = {kind: [payload["original_event"]["id"] for payload in db.side_output("o", kind)] for kind in ("late", "duplicate")}
+    side = {
+        kind: [payload["original_event"]["id"] for payload in db.side_output("o", kind)]
+        for kind in ("late", "duplicate")
+    }
     return {
         "rows": rows, "late": side["late"], "duplicate": side["duplicate"], "files": rows, "late files": side["late"],
         "dead letters": ["late"] * len(side["late"]), "function": rows, "accounts": db.accounting("o"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventide.eventtime.heartbeat import Heartbeat, Pulse
+from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.spark.clock import SteadyClock
 
 SECOND = 1_000_000_000
@@ -22,7 +22,7 @@ def test_a_clock_that_is_set_back_goes_on_and_one_that_is_set_forward_is_followe
 def test_periodic_emission_and_idle_sources_outlive_a_clock_that_is_set_back() -> None:
     wall, steady = [10_000 * SECOND], [0]
     clock = SteadyClock(lambda: wall[0], lambda: steady[0])
-    heartbeat = Heartbeat([Pulse("a", idle_timeout=5_000_000), Pulse("b")], tick_every=2_000_000)
+    heartbeat = Heartbeat([SourceTiming("a", idle_timeout=5_000_000), SourceTiming("b")], tick_every=2_000_000)
     heartbeat.heard("a", clock.micros())
     heartbeat.decide(clock.micros(), {"a": 1, "b": 9}, is_open=True)
     wall[0] -= 3600 * SECOND

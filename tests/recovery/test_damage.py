@@ -94,7 +94,9 @@ def test_a_damaged_account_is_named(tmp_path: Path, damage: Damage) -> None:
         Results(tmp_path)
 
 
-def test_a_write_for_which_there_is_no_space_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_for_which_there_is_no_space_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inbox = Inbox(tmp_path)
     inbox.publish([Entry("rows", "s", 1)])
 
@@ -102,7 +104,9 @@ def test_a_write_for_which_there_is_no_space_leaves_everything_as_it_was(tmp_pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(atomic.os, "fsync", full)
-    with pytest.raises(StorageError, match=r"000000000002\.json cannot be written: No space left on device\n  help: make room"):
+    with pytest.raises(
+        StorageError, match=r"000000000002\.json cannot be written: No space left on device\n  help: make room"
+    ):
         inbox.publish([Entry("rows", "s", 2)])
     assert inbox.positions == {"s": 1} and [path.name for path in tmp_path.iterdir()] == ["000000000001.json"]
     monkeypatch.undo()
@@ -198,14 +202,18 @@ def test_a_checkpoint_that_was_moved_is_refused_before_it_reads_its_input_again(
     shutil.copytree(folder, elsewhere)
     with pytest.raises(CheckpointError) as raised:
         resume(elsewhere)
-    assert f"{elsewhere} was made as {folder} and moved or copied" in str(raised.value) and f"move it back to {folder}" in str(raised.value)
+    assert f"{elsewhere} was made as {folder} and moved or copied" in str(
+        raised.value
+    ) and f"move it back to {folder}" in str(raised.value)
     shutil.rmtree(folder)
     elsewhere.rename(folder)
     resume(folder)
 
 
 def test_a_commit_of_spark_that_a_crash_prevented_is_made_up_for(folder: Path) -> None:
-    """The account of the newest batch is there, Spark's commit is not: the batch comes again, and is not counted again."""
+    """The account of the newest batch is there, Spark's commit is not: the batch comes again, and is not counted
+    again.
+    """
     newest(folder, "streams/o/spark/commits/[0-9]*").unlink()
     with eventide.connect(folder, shards=2) as db:
         db.execute(SQL)

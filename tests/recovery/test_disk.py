@@ -1,4 +1,6 @@
-"""A disk that is really full, a small tmpfs: clear errors, nothing there by half, and the run goes on when there is room again."""
+"""A disk that is really full, a small tmpfs: clear errors, nothing there by half, and the run goes on when there is
+room again.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from eventide.spark.failure import failure_of
 
 MEGABYTE = 1 << 20
 PAGE = 4096
-# How much room a batch finds, in pages: it fails at its manifest, in Spark's offsets and state, at the sink, the results, the commit.
+# How much room a batch finds, in pages: it fails at its manifest, in Spark's offsets and state, at the sink, the
+# results, the commit.
 PAGES_LEFT = (0, 1, 3, 6, 12)
 
 
@@ -25,7 +28,9 @@ PAGES_LEFT = (0, 1, 3, 6, 12)
 def disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], capture_output=True, text=True
+    )
     if mounted.returncode:
         pytest.skip(f"a small disk needs the right to mount one, root's: {mounted.stderr.strip()}")
     yield folder
@@ -53,13 +58,16 @@ def test_a_full_disk_stops_the_stream_clearly_and_room_lets_it_go_on(disk: Path,
     with eventide.connect(disk / "checkpoint", shards=2) as db:
         db.execute(f"""
             CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
-            CREATE STREAM o AS SELECT window_start, k, sum(v) AS total FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND);
+            CREATE STREAM o AS SELECT window_start, k, sum(v) AS total FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1'
+              SECOND);
             CREATE SINK out FROM o WITH ('connector' = 'files', 'path' = '{disk / "out"}', 'format' = 'parquet');
         """)
         db.write("s", [("k", 1, 0)])
         db.tick()
         filler, failures = fill(disk, 0), []
-        with pytest.raises(StorageError, match=r"000000000002\.arrow cannot be written: No space left on device\n  help: make room"):
+        with pytest.raises(
+            StorageError, match=r"000000000002\.arrow cannot be written: No space left on device\n  help: make room"
+        ):
             db.write("s", [("k", 1, 500)])
         filler.unlink()
         for number, pages in enumerate(PAGES_LEFT, start=1):
@@ -85,6 +93,13 @@ def test_a_full_disk_stops_the_stream_clearly_and_room_lets_it_go_on(disk: Path,
 
 
 def test_spark_without_space_is_told_apart_from_other_failures() -> None:
-    text = "[STREAM_FAILED] Query terminated with exception\nCaused by: java.io.IOException: No space left on device\n\tat x"
+    text = (
+        "[STREAM_FAILED] Query terminated with exception\nCaused by: java.io.IOException: No space left on "
+        "device\n\tat x"
+    )
     error = failure_of("o", text)
-    assert isinstance(error, StorageError) and "stream o stopped: No space left on device" in str(error) and "make room" in str(error)
+    assert (
+        isinstance(error, StorageError)
+        and "stream o stopped: No space left on device" in str(error)
+        and "make room" in str(error)
+    )

@@ -1,4 +1,6 @@
-"""kill -9 between the decision that a source is idle and its effect: the decision is data, and the next run acts on it."""
+"""kill -9 between the decision that a source is idle and its effect: the decision is data, and the next run acts on
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.recovery.killer import QUICK_JAVA, ROOT
 
 def test_an_idle_decision_survives_the_driver_that_took_it(tmp_path: Path, db_factory: DatabaseFactory) -> None:
     command = [sys.executable, "-m", "tests.recovery.idle_writer", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **QUICK_JAVA}, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **QUICK_JAVA}, capture_output=True, text=True, timeout=180
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     found = {}
     for name in ("decided", "undecided"):
@@ -26,4 +30,6 @@ def test_an_idle_decision_survives_the_driver_that_took_it(tmp_path: Path, db_fa
             db.execute(SQL)
             db.tick()
             found[name] = ([row["t"] for row in db.read("o")], db.watermark("o"))
-    assert found == {"decided": ([5], 9000), "undecided": ([], 500)}, "only what was decided has an effect, without another minute"
+    assert found == {"decided": ([5], 9000), "undecided": ([], 500)}, (
+        "only what was decided has an effect, without another minute"
+    )

@@ -1,4 +1,6 @@
-"""kill -9 of the driver and of Python workers, in every phase of a batch: the outcome is that of a run that nobody disturbed."""
+"""kill -9 of the driver and of Python workers, in every phase of a batch: the outcome is that of a run that nobody
+disturbed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,18 @@ from typing import Any
 
 import pytest
 
+from tests.connectors.postgres_server import MISSING, binaries, server
 from tests.recovery import scenarios
 from tests.recovery.killer import Killer, Plan
-from tests.sinks.postgres_server import MISSING, binaries, server
 
 BATCHES = 4
-DEATHS = ("written", "sink", "start", "commit", "tick")  # a life costs up to half a minute; the soak run has all moments
+DEATHS = (
+    "written",
+    "sink",
+    "start",
+    "commit",
+    "tick",
+)  # a life costs up to half a minute; the soak run has all moments
 WORKERS = 2.0  # that die for each thing that the writer says
 PARTS = ("rows", "late", "duplicate", "files", "late files", "dead letters", "function")
 

@@ -1,4 +1,6 @@
-"""Whole files and whole batches that are delivered again, before and after a restart: their rows are duplicates, and nothing else."""
+"""Whole files and whole batches that are delivered again, before and after a restart: their rows are duplicates, and
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from pathlib import Path
 
 from tests.conftest import DatabaseFactory
 
-COLUMNS = "id BIGINT, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms, DEDUPLICATE BY id WITHIN INTERVAL '1' MINUTE"
+COLUMNS = (
+    "id BIGINT, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms, DEDUPLICATE BY id WITHIN INTERVAL '1' MINUTE"
+)
 ROWS = [{"id": number, "v": number % 7, "ts": number * 10} for number in range(300)]
 
 
@@ -19,8 +23,10 @@ def test_a_file_and_a_batch_that_come_again_change_nothing(tmp_path: Path, db_fa
     sql = f"""
         CREATE SOURCE f ({COLUMNS}) WITH ('connector' = 'files', 'path' = '{incoming}', 'format' = 'json');
         CREATE SOURCE e ({COLUMNS});
-        CREATE STREAM of AS SELECT window_start, count(*) AS n, sum(v) AS total FROM f GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
-        CREATE STREAM oe AS SELECT window_start, count(*) AS n, sum(v) AS total FROM e GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
+        CREATE STREAM of AS SELECT window_start, count(*) AS n, sum(v) AS total FROM f GROUP BY TUMBLE(ts, INTERVAL '1'
+          SECOND);
+        CREATE STREAM oe AS SELECT window_start, count(*) AS n, sum(v) AS total FROM e GROUP BY TUMBLE(ts, INTERVAL '1'
+          SECOND);
     """
     with db_factory(checkpoint=tmp_path / "checkpoint") as db:
         db.execute(sql)

@@ -1,7 +1,8 @@
-"""A process that writes and ticks, made to be killed at any moment: `python -m tests.recovery.writer FOLDER BATCHES [POSTGRES]`.
+"""A process that writes and ticks, made to be killed at any moment: `python -m tests.recovery.writer FOLDER BATCHES
+[POSTGRES]`.
 
-It runs all scenarios on the checkpoint in FOLDER and goes on where that stands. It says what it does, so that who kills it can
-choose the moment, and leaves its outcome in FOLDER when it comes to its end.
+It runs all scenarios on the checkpoint in FOLDER and goes on where that stands. It says what it does, so that who kills
+it can choose the moment, and leaves its outcome in FOLDER when it comes to its end.
 """
 
 from __future__ import annotations

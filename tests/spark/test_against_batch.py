@@ -1,9 +1,10 @@
 """A stream over a bounded data set gives what plain Spark SQL gives in batch mode: values and types.
 
-Three streams, one per window kind that Spark has: tumbling windows with every aggregate over every type, the others with
-every aggregate over some. The rows come in three batches, out of order. Spark's sessions do not take an event exactly `gap`
-after the last one and Eventide's do, so times are multiples of 4 ms and the gap is not: no two events are exactly a gap apart.
-In Spark 4.3 DISTINCT within session windows counts values twice that two rows of a session have; see `without_distinct`.
+Three streams, one per window kind that Spark has: tumbling windows with every aggregate over every type, the others
+with every aggregate over some. The rows come in three batches, out of order. Spark's sessions do not take an event
+exactly `gap` after the last one and Eventide's do, so times are multiples of 4 ms and the gap is not: no two events are
+exactly a gap apart. In Spark 4.3 DISTINCT within session windows counts values twice that two rows of a session have;
+see `without_distinct`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import eventide
-from eventide.spark.types import to_arrow
+from eventide.spark.arrow_types import to_arrow
 
 BATCH = {
     "spark.sql.session.timeZone": "UTC",
@@ -34,7 +35,8 @@ NAN = float("nan")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 SOURCE = """
-    u INT, k STRING, b BOOLEAN, i INT, n BIGINT, t TINYINT, d DOUBLE, f FLOAT, m DECIMAL(12,3), w DECIMAL(38,4), s STRING, y DATE,
+    u INT, k STRING, b BOOLEAN, i INT, n BIGINT, t TINYINT, d DOUBLE, f FLOAT, m DECIMAL(12,3), w DECIMAL(38,4), s
+      STRING, y DATE,
     z TIMESTAMP, x BINARY, a ARRAY<INT>, r STRUCT<p: INT, q: STRING>, at TIMESTAMP
 """
 
@@ -55,7 +57,11 @@ def rows(count: int, seed: int) -> list[dict[str, Value]]:
             "i": maybe(chance.randint(-9, 9)),
             "n": maybe(chance.choice([chance.randint(-9, 9), 2**52 + chance.randint(0, 9)])),
             "t": maybe(chance.randint(-128, 127)),
-            "d": maybe(chance.choice([NAN, -0.0, 0.0, 1.5, -2.25, 1e-300, chance.gauss(0, 5), math.inf if chance.random() < 0.1 else 7.0])),
+            "d": maybe(
+                chance.choice(
+                    [NAN, -0.0, 0.0, 1.5, -2.25, 1e-300, chance.gauss(0, 5), math.inf if chance.random() < 0.1 else 7.0]
+                )
+            ),
             "f": maybe(chance.choice([0.5, -0.0, -1.25, 3.0])),
             "m": maybe(Decimal(chance.randint(-(10**6), 10**6)).scaleb(-3)),
             "w": maybe(Decimal(chance.randint(-(10**20), 10**20)).scaleb(-4)),
@@ -118,7 +124,9 @@ class Check:
         return self.batch or self.sql
 
 
-def by_time(sql: str, function: str, value: str, where: str = "true", agree: Callable[[Value, Value], bool] = same) -> Check:
+def by_time(
+    sql: str, function: str, value: str, where: str = "true", agree: Callable[[Value, Value], bool] = same
+) -> Check:
     """first and last: in batch mode by the event time."""
     return Check(sql, f"({function}(named_struct('v', {value}), at) FILTER (WHERE {where})).v", agree)
 
@@ -149,7 +157,11 @@ def _simple(kinds: Iterable[str], numbers: Iterable[str]) -> list[Check]:
         *[Check(f"{function}({c})") for function in ("sum", "avg") for c in numbers],
         *[Check(f"{function}({c})") for function in spreads for c in ("i", "d", "m")],
         *[Check(f"{function}(t)") for function in ("mean", "variance", "stddev", "std")],
-        *[Check(f"{function}({c}) FILTER (WHERE b)") for function in ("sum", "min", "avg", "stddev") for c in ("i", "m")],
+        *[
+            Check(f"{function}({c}) FILTER (WHERE b)")
+            for function in ("sum", "min", "avg", "stddev")
+            for c in ("i", "m")
+        ],
     ]
 
 
@@ -194,7 +206,9 @@ def _approximate(kinds: Iterable[str]) -> list[Check]:
 
 
 def _collected(kinds: Iterable[str]) -> list[Check]:
-    in_order = "transform(array_sort(collect_list(named_struct('at', at, 'v', {c})) FILTER (WHERE {c} IS NOT NULL)), e -> e.v)"
+    in_order = (
+        "transform(array_sort(collect_list(named_struct('at', at, 'v', {c})) FILTER (WHERE {c} IS NOT NULL)), e -> e.v)"
+    )
     return [
         *[Check(f"collect_list({c})", in_order.format(c=c)) for c in kinds],
         Check("array_agg(i) FILTER (WHERE b)", agree=same_multiset),
@@ -264,10 +278,15 @@ def outcomes(keep_spark: Any) -> Any:
             db.tick()
         db.advance_watermark("e", dt.datetime(1970, 1, 2, tzinfo=dt.UTC))
         db.tick()
-        yield {name: Outcome(db.read(name).arrow(), *in_batch_mode(keep_spark, given, case)) for name, case in WINDOWS.items()}
+        yield {
+            name: Outcome(db.read(name).arrow(), *in_batch_mode(keep_spark, given, case))
+            for name, case in WINDOWS.items()
+        }
 
 
-def in_batch_mode(spark: Any, given: list[dict[str, Value]], case: Case) -> tuple[list[dict[str, Value]], list[pa.DataType]]:
+def in_batch_mode(
+    spark: Any, given: list[dict[str, Value]], case: Case
+) -> tuple[list[dict[str, Value]], list[pa.DataType]]:
     session = spark.newSession()
     for setting, value in BATCH.items():
         session.conf.set(setting, value)
@@ -305,7 +324,9 @@ def test_values_are_those_of_spark(outcomes: dict[str, Outcome], name: str) -> N
     for number, check in enumerate(WINDOWS[name].checks):
         for group, row in spark.items():
             found, wanted = ours[group][f"c{number}"], row[f"c{number}"]
-            if not (found is wanted is None or (found is not None and wanted is not None and check.agree(found, wanted))):
+            if not (
+                found is wanted is None or (found is not None and wanted is not None and check.agree(found, wanted))
+            ):
                 wrong.append(f"{check.sql} of {group}: {found!r}, Spark has {wanted!r}")
                 break
     assert not wrong, "\n".join(wrong)

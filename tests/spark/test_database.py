@@ -41,18 +41,21 @@ def test_rows_may_be_dicts_tuples_pandas_or_arrow(db: Database) -> None:
     db.tick()
     got = {row["k"]: (row["v"], row["at"]) for row in db.read("o")}
     assert got == {
-        "dict": (1, moment), "case": (2, None), "tuple": (3, moment), "list": (4, None), "pandas": (5, moment), "arrow": (6, moment)
+        "dict": (1, moment), "case": (2, None), "tuple": (3, moment), "list": (4, None), "pandas": (5, moment),
+        "arrow": (6, moment)
     }  # fmt: skip
 
 
 def test_values_of_every_type_come_back_as_they_went_in(db: Database) -> None:
     db.execute("""
-        CREATE SOURCE s (a TINYINT, b DOUBLE, c DECIMAL(20,5), d DATE, e BOOLEAN, f BINARY, g ARRAY<INT>, h MAP<STRING, INT>,
+        CREATE SOURCE s (a TINYINT, b DOUBLE, c DECIMAL(20,5), d DATE, e BOOLEAN, f BINARY, g ARRAY<INT>, h MAP<STRING,
+          INT>,
                          i STRUCT<x: INT, y: STRING>, j STRING);
         CREATE STREAM o AS SELECT * FROM s;
     """)
     given = {
-        "a": 7, "b": 1.5, "c": Decimal("123456789012345.12345"), "d": dt.date(2024, 2, 29), "e": True, "f": b"\x00\xff", "g": [1, 2],
+        "a": 7, "b": 1.5, "c": Decimal("123456789012345.12345"), "d": dt.date(2024, 2, 29), "e": True,
+        "f": b"\x00\xff", "g": [1, 2],
         "h": {"p": 1}, "i": {"x": 1, "y": "z"}, "j": "it's \"odd\" \\ ü",
     }  # fmt: skip
     db.write("s", [given, {}])
@@ -80,7 +83,8 @@ def test_a_payload_has_every_field(db: Database) -> None:
     db.tick()
     (payload,) = db.side_output("totals")
     assert list(payload) == [
-        "kind", "reason", "event_time", "processing_time", "watermark", "window", "group_key", "original_event", "error_detail",
+        "kind", "reason", "event_time", "processing_time", "watermark", "window", "group_key", "original_event",
+        "error_detail",
         "plan_id", "shard",
     ]  # fmt: skip
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -111,12 +115,18 @@ def test_show_describe_explain_select_and_drop(db: Database) -> None:
     assert [row["name"] for row in db.execute("SHOW SOURCES")] == ["clicks"]
     assert [row["name"] for row in db.execute("SHOW STREAMS")] == ["totals"]
     assert [row["name"] for row in db.execute("SHOW SINKS")] == ["out"]
-    assert [(row["column"], row["type"]) for row in db.execute("DESCRIBE clicks")] == [("k", "string"), ("v", "bigint"), ("ts", "bigint")]
+    assert [(row["column"], row["type"]) for row in db.execute("DESCRIBE clicks")] == [
+        ("k", "string"),
+        ("v", "bigint"),
+        ("ts", "bigint"),
+    ]
     assert [row["column"] for row in db.execute("DESCRIBE totals")] == ["window_start", "k", "total"]
     plan = "\n".join(row["plan"] for row in db.execute("EXPLAIN totals"))
     assert "watermark" in plan.lower() and "tumbl" in plan.lower()
     assert plan == db.explain("totals")
-    assert "watermark" in "\n".join(row["plan"] for row in db.execute("EXPLAIN SELECT k FROM clicks ORDER BY ts")).lower()
+    assert (
+        "watermark" in "\n".join(row["plan"] for row in db.execute("EXPLAIN SELECT k FROM clicks ORDER BY ts")).lower()
+    )
     db.write("clicks", [("A", 1, 100), ("B", 2, 200), ("A", 1, 9000)])
     db.tick()
     assert rows(db.execute("SELECT max(total) AS m, count(*) AS n FROM totals WHERE k <> 'zzz'")) == [(2, 2)]
@@ -141,7 +151,9 @@ def test_a_script_run_again_goes_on_from_its_checkpoint(tmp_path: Path, db_facto
     assert [row["total"] for row in second.read("totals")] == [3]
 
 
-def test_a_checkpoint_of_another_query_is_refused_and_the_difference_shown(tmp_path: Path, db_factory: DatabaseFactory) -> None:
+def test_a_checkpoint_of_another_query_is_refused_and_the_difference_shown(
+    tmp_path: Path, db_factory: DatabaseFactory
+) -> None:
     first = db_factory(checkpoint=tmp_path)
     first.execute(CLICKS)
     first.close()
@@ -230,7 +242,8 @@ def clicks_db(keep_spark: Any) -> Any:
         (lambda db: db.execute("SELECT * FROM nowhere"), CatalogError, "nowhere"),
         (lambda db: db.execute("SELECT nope FROM totals"), SqlError, "nope"),
         (lambda db: db.execute("CREATE STREAM x AS SELECT nosuch(v) AS y FROM clicks"), SqlError, "nosuch"),
-        (lambda db: db.execute("CREATE STREAM x AS SELECT sum(k) AS y, k + 1 FROM clicks GROUP BY 2, TUMBLE(ts, 'x')"), SqlError, "x"),
+        (lambda db: db.execute("CREATE STREAM x AS SELECT sum(k) AS y, k + 1 FROM clicks GROUP BY 2, "
+"TUMBLE(ts, 'x')"), SqlError, "x"),
         (lambda db: db.execute("CREATE SOURCE f (a INT) WITH ('connector' = 'files', 'path' = '/no/such/folder'); "
                                "CREATE STREAM x AS SELECT a FROM f"), OptionError, "does not exist"),
         (lambda db: eventide.connect(shard=3), OptionError, "did you mean shards"),
@@ -253,7 +266,9 @@ def test_a_closed_database_says_so(db_factory: DatabaseFactory) -> None:
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    """In a process of its own: Spark starts, works and stops; then no thread, no child process and no folder is left."""
+    """In a process of its own: Spark starts, works and stops; then no thread, no child process and no folder is
+    left.
+    """
     program = textwrap.dedent("""
         import os, sys, threading, tempfile, pathlib
         import psutil
@@ -276,6 +291,8 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         print("clean")
     """)
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120, check=False
+    )
     assert done.stdout.strip() == "clean", done.stdout + done.stderr
     assert done.stderr == ""

@@ -5,28 +5,46 @@ from __future__ import annotations
 from eventide.errors import CheckpointError, StreamFailedError
 from eventide.spark.failure import failure_of
 
-HEAD = "[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred. Reason: x\n"
+HEAD = (
+    "[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An error "
+    "occurred. Reason: x\n"
+)
 TAIL = "\n\tat org.apache.spark.Task.run(Task.scala:147)\n SQLSTATE: 39000 SQLSTATE: XXKST"
 
 
 def test_sparks_own_error_class_tells_most() -> None:
-    text = HEAD + "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.TYPE] Encountered error while reading file 1.parquet.\n"
+    text = (
+        HEAD + "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.TYPE] Encountered error while reading "
+        "file 1.parquet.\n"
+    )
     error = failure_of("o", text + "Caused by: org.apache.SchemaException: column: [v]" + TAIL)
     assert isinstance(error, StreamFailedError)
     assert error.message == "stream o stopped: Encountered error while reading file 1.parquet."
 
 
 def test_an_error_of_eventide_in_a_worker_keeps_its_kind_and_its_help() -> None:
-    text = HEAD + '  File "x.py", line 1\neventide.errors.CheckpointError: the state is damaged\n  help: restore it\n' + TAIL
+    text = (
+        HEAD
+        + '  File "x.py", line 1\neventide.errors.CheckpointError: the state is damaged\n  help: restore it\n'
+        + TAIL
+    )
     error = failure_of("o", text)
     assert isinstance(error, CheckpointError) and error.help == "restore it"
 
 
 def test_the_last_line_of_a_python_traceback_comes_before_javas() -> None:
-    text = HEAD + '  File "x.py", line 1\npyarrow.lib.ArrowInvalid: out of range\n' + TAIL + "\npy4j.protocol.Py4JJavaError: An error"
+    text = (
+        HEAD
+        + '  File "x.py", line 1\npyarrow.lib.ArrowInvalid: out of range\n'
+        + TAIL
+        + "\npy4j.protocol.Py4JJavaError: An error"
+    )
     assert failure_of("o", text).message == "stream o stopped: pyarrow.lib.ArrowInvalid: out of range"
 
 
 def test_javas_deepest_cause_is_better_than_nothing() -> None:
-    text = HEAD + "Caused by: java.io.IOException: first\n\tat a.b.C\nCaused by: java.io.FileNotFoundException: deepest\n\tat a.b.C"
+    text = (
+        HEAD + "Caused by: java.io.IOException: first\n\tat a.b.C\nCaused by: java.io.FileNotFoundException: "
+        "deepest\n\tat a.b.C"
+    )
     assert failure_of("o", text).message == "stream o stopped: FileNotFoundException: deepest"

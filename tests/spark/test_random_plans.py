@@ -1,4 +1,6 @@
-"""Random plans and random stories on Spark, against the reference model: the same rows, payloads, accounts and watermarks."""
+"""Random plans and random stories on Spark, against the reference model: the same rows, payloads, accounts and
+watermarks.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def draw_stories(count: int) -> list[tuple[Plan, Story]]:
     """The same ones in every run. Without what depends on the wall clock."""
     drawn: list[tuple[Plan, Story]] = []
 
-    @settings(max_examples=count * 3, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count * 3, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
     @given(st.data())
     def draw(data: Any) -> None:
         plan = data.draw(plans())
@@ -42,13 +46,17 @@ def draw_stories(count: int) -> list[tuple[Plan, Story]]:
     draw()
     kinds = ("tumble", "hop", "session", "slide", "forward", "ordered")
     by_kind = [iter([pair for pair in drawn if pair[0].kind == kind]) for kind in kinds]
-    mixed = [pair for turn in range(len(drawn)) for pair in [next(by_kind[turn % len(kinds)], None)] if pair is not None]
+    mixed = [
+        pair for turn in range(len(drawn)) for pair in [next(by_kind[turn % len(kinds)], None)] if pair is not None
+    ]
     return mixed[:count]
 
 
 def for_spark(event: Event) -> Event:
     """Watermarks in whole milliseconds, and a future that is one for everybody."""
-    rows = event.rows and {name: [(*row[:3], FUTURE if row[3] == 10**15 else row[3]) for row in some] for name, some in event.rows.items()}
+    rows = event.rows and {
+        name: [(*row[:3], FUTURE if row[3] == 10**15 else row[3]) for row in some] for name, some in event.rows.items()
+    }
     return replace(event, rows=rows, at=event.at // 1000 * 1000)
 
 
@@ -99,10 +107,15 @@ class Teller:
         given = [frozen(row) for row in db.read("o")]
         assert Counter(given) == Counter(self.main), (self.plan.sql, event)
         assert self.plan.kind != "ordered" or given == self.main, (self.plan.sql, event)
-        sides = Counter((payload["kind"], payload["reason"], micros(payload["event_time"])) for payload in db.side_output("o"))
+        sides = Counter(
+            (payload["kind"], payload["reason"], micros(payload["event_time"])) for payload in db.side_output("o")
+        )
         assert sides == self.sides, (self.plan.sql, event)
         counts = {name: count for name, count in db.accounting("o").items() if count and name != "rows_in"}
-        assert counts == {name: count for name, count in self.model.totals.items() if count and name != "rows_in"}, (self.plan.sql, event)
+        assert counts == {name: count for name, count in self.model.totals.items() if count and name != "rows_in"}, (
+            self.plan.sql,
+            event,
+        )
         wanted = self.model.watermark
         assert db.watermark("o") == (None if wanted is None else wanted // 1000), (self.plan.sql, event)
 
@@ -116,7 +129,9 @@ def telling(tmp_path_factory: pytest.TempPathFactory, keep_spark: Any) -> Iterat
     with ThreadPoolExecutor(AT_ONCE) as pool:
         drawn = draw_stories(PLANS)
         folders = [tmp_path_factory.mktemp("story") for _ in drawn]
-        tellers = [Teller(plan, story, folder, keep_spark) for (plan, story), folder in zip(drawn, folders, strict=True)]
+        tellers = [
+            Teller(plan, story, folder, keep_spark) for (plan, story), folder in zip(drawn, folders, strict=True)
+        ]
         yield [pool.submit(teller.tell) for teller in tellers]
         pool.shutdown(cancel_futures=True)
 

@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 import eventide
 from eventide.database import Database
 
-TWO = """
-CREATE SOURCE a (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
-CREATE SOURCE b (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('idle_timeout' = '4 seconds');
-CREATE STREAM o AS SELECT sum(v) AS t FROM (SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b) GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
+TWO = """ CREATE SOURCE a (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms); CREATE SOURCE b (v BIGINT, ts
+BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('idle_timeout' = '4 seconds'); CREATE STREAM o AS SELECT sum(v) AS t
+FROM (SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b) GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
 """
 
 
@@ -42,7 +41,9 @@ def test_an_idle_source_no_longer_holds_the_watermark_back(db: Database) -> None
 
 
 def test_windows_of_processing_time_close_by_the_clock(db: Database) -> None:
-    db.execute("CREATE SOURCE s (v BIGINT); CREATE STREAM o AS SELECT sum(v) AS t FROM s GROUP BY tumblingwindow('ss', 1)")
+    db.execute(
+        "CREATE SOURCE s (v BIGINT); CREATE STREAM o AS SELECT sum(v) AS t FROM s GROUP BY tumblingwindow('ss', 1)"
+    )
     db.write("s", [(1,), (2,)])
     db.tick()
     time.sleep(1.1)
@@ -51,7 +52,9 @@ def test_windows_of_processing_time_close_by_the_clock(db: Database) -> None:
 
 
 def test_lookahead_in_processing_time_fires_at_its_deadline_without_further_rows(db: Database) -> None:
-    db.execute("CREATE SOURCE s (v BIGINT); CREATE STREAM o AS SELECT sum(v) AS t FROM s GROUP BY slidingwindow('ss', 10, 1)")
+    db.execute(
+        "CREATE SOURCE s (v BIGINT); CREATE STREAM o AS SELECT sum(v) AS t FROM s GROUP BY slidingwindow('ss', 10, 1)"
+    )
     db.start()
     db.write("s", [(1,), (2,)])
     deadline = time.monotonic() + 60
@@ -73,7 +76,8 @@ def test_closed_sessions_are_counted_by_what_closed_them(db: Database) -> None:
 def test_event_time_can_be_switched_off(db: Database) -> None:
     db.execute("""
         CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
-        CREATE STREAM o WITH ('eventtime.enabled' = 'false') AS SELECT sum(v) AS t FROM s GROUP BY tumblingwindow('ss', 1)
+        CREATE STREAM o WITH ('eventtime.enabled' = 'false') AS SELECT sum(v) AS t FROM s GROUP BY tumblingwindow('ss',
+          1)
     """)
     db.write("s", [(1, 100), (2, 9000)])
     db.tick()
@@ -85,7 +89,8 @@ def test_event_time_can_be_switched_off(db: Database) -> None:
 def test_emit_every_gives_what_changed_and_once_more_at_close(db: Database) -> None:
     db.execute("""
         CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
-        CREATE STREAM o AS SELECT sum(v) AS t, emit_epoch FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT EVERY INTERVAL '1' SECOND
+        CREATE STREAM o AS SELECT sum(v) AS t, emit_epoch FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT EVERY
+          INTERVAL '1' SECOND
     """)
     db.write("s", [(1, 100)])
     db.tick()
@@ -119,7 +124,10 @@ def test_numbers_and_numeric_text_of_every_unit_are_the_same_time(db: Database) 
     for name, (type_, unit) in forms.items():
         db.execute(f"CREATE SOURCE {name} (ts {type_}, EVENT TIME ts TYPE {unit})")
     every = " UNION ALL ".join(f"SELECT '{name}' AS form, ts FROM {name}" for name in forms)
-    db.execute(f"CREATE STREAM o AS SELECT window_start, form, count(*) AS c FROM ({every}) GROUP BY form, tumblingwindow('ss', 10)")
+    db.execute(
+        f"CREATE STREAM o AS SELECT window_start, form, count(*) AS c FROM ({every}) GROUP BY form, "
+        "tumblingwindow('ss', 10)"
+    )
     for name, (type_, unit) in forms.items():
         times = [moment * units[unit] for moment in (-3, 4, 25, 1_700_000_000)]
         db.write(name, [(time if type_ == "BIGINT" else f" {time} ",) for time in times])

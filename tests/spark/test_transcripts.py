@@ -1,8 +1,8 @@
 """Every transcript on Spark: whole, with a restart after every write, and one row at a time.
 
-Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background, a
-few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases. A case that is
-played in both of them is not played whole as well: one has its batches, the other runs without a break.
+Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background,
+a few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases. A
+case that is played in both of them is not played whole as well: one has its batches, the other runs without a break.
 """
 
 from __future__ import annotations
@@ -39,14 +39,20 @@ def outcomes(request: pytest.FixtureRequest, keep_spark: Any) -> Iterator[dict[s
     """The cases that this run has chosen, being played."""
 
     def play(case: dict[str, Any], way: str) -> None:
-        Player(case, lambda folder: eventide.connect(folder, spark=keep_spark, **case.get("options", {})), **WAYS[way]).play()
+        Player(
+            case, lambda folder: eventide.connect(folder, spark=keep_spark, **case.get("options", {})), **WAYS[way]
+        ).play()
 
     items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {item.name: pool.submit(play, item.callspec.params["case"], item.callspec.params["way"]) for item in items}
+        yield {
+            item.name: pool.submit(play, item.callspec.params["case"], item.callspec.params["way"]) for item in items
+        }
         pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.parametrize(("case", "way"), list(_chosen()))
-def test_transcript(case: dict[str, Any], way: str, outcomes: dict[str, Future[None]], request: pytest.FixtureRequest) -> None:
+def test_transcript(
+    case: dict[str, Any], way: str, outcomes: dict[str, Future[None]], request: pytest.FixtureRequest
+) -> None:
     outcomes[request.node.name].result()

@@ -13,11 +13,9 @@ import eventide
 from eventide.errors import CatalogError, CheckpointError, SqlError
 from tests.conftest import DatabaseFactory
 
-STREAM = """
-CREATE SOURCE e (k STRING, v BIGINT, w DOUBLE, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
-CREATE STREAM o AS
-SELECT k, product(v) AS p, product(v) FILTER (WHERE v > 2) AS q, Product(DISTINCT v) + count(*) AS d, weighted(w, v) AS m
-FROM e GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND)
+STREAM = """ CREATE SOURCE e (k STRING, v BIGINT, w DOUBLE, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms); CREATE
+STREAM o AS SELECT k, product(v) AS p, product(v) FILTER (WHERE v > 2) AS q, Product(DISTINCT v) + count(*) AS d,
+weighted(w, v) AS m FROM e GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND)
 """
 
 
@@ -32,7 +30,10 @@ def times(state: int, rows: pa.RecordBatch) -> int:
 
 def weigh(state: dict[str, float], rows: pa.RecordBatch) -> dict[str, float]:
     total = pc.sum(pc.multiply(rows.column(0), rows.column(1))).as_py()
-    return {"total": state["total"] + (total or 0.0), "weight": state["weight"] + (pc.sum(rows.column(1)).as_py() or 0.0)}
+    return {
+        "total": state["total"] + (total or 0.0),
+        "weight": state["weight"] + (pc.sum(rows.column(1)).as_py() or 0.0),
+    }
 
 
 def register(returns: str = "bigint") -> None:
@@ -60,7 +61,9 @@ def registered() -> Iterator[None]:
     forget()
 
 
-def test_they_run_in_sql_and_go_on_after_a_restart(registered: None, tmp_path: Path, db_factory: DatabaseFactory) -> None:
+def test_they_run_in_sql_and_go_on_after_a_restart(
+    registered: None, tmp_path: Path, db_factory: DatabaseFactory
+) -> None:
     first = db_factory(checkpoint=tmp_path)
     first.execute(STREAM)
     first.write("e", [("a", 2, 1.0, 100), ("a", 3, 2.0, 200), ("b", 5, 9.0, 300)])
@@ -77,7 +80,13 @@ def test_they_run_in_sql_and_go_on_after_a_restart(registered: None, tmp_path: P
         ("a", 18, 9, 6 + 4, (2.0 + 6.0 + 12.0) / 8),
         ("b", 5, 5, 5 + 1, 9.0),
     ]
-    assert [str(kind) for kind in second.read("o").arrow().schema.types] == ["string", "int64", "int64", "int64", "double"]
+    assert [str(kind) for kind in second.read("o").arrow().schema.types] == [
+        "string",
+        "int64",
+        "int64",
+        "int64",
+        "double",
+    ]
     second.close()
     register(returns="double")
     third = db_factory(checkpoint=tmp_path)
@@ -109,5 +118,11 @@ def test_the_fluent_api_takes_them_by_name(registered: None) -> None:
     from eventide.fluent import FluentStream, Origin
 
     origin = Origin("e", (("k", "string"), ("v", "bigint"), ("ts", "timestamp")))
-    made = FluentStream((origin,), ("`e`",)).event_time("ts").group_by("k").window(eventide.tumble("1 second")).agg(p="product(v)")
+    made = (
+        FluentStream((origin,), ("`e`",))
+        .event_time("ts")
+        .group_by("k")
+        .window(eventide.tumble("1 second"))
+        .agg(p="product(v)")
+    )
     assert "__a0 = product(v)" in made.explain()

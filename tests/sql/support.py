@@ -39,4 +39,8 @@ def stream(query: str, sources: str = SOURCES) -> Stream:
 def meaning(of: Stream) -> list[str]:
     """The canonical text without the columns of the input and of the sources, which the shared sources repeat."""
     lines = [line for line in canonical(of).splitlines() if not line.startswith("input column")]
-    return [line for line in lines if line.strip().split()[0] not in ("connector", "column", "event") or line.startswith("event time:")]
+    return [
+        line
+        for line in lines
+        if line.strip().split()[0] not in ("connector", "column", "event") or line.startswith("event time:")
+    ]

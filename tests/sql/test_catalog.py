@@ -46,7 +46,10 @@ def test_late_rows_have_two_names(catalog: Catalog) -> None:
         ("CREATE SOURCE l (a INT)", "taken by the late rows of o"),
         ("CREATE STREAM out AS SELECT k FROM s", "taken by the sink out"),
         ("CREATE STREAM p AS SELECT k FROM s GROUP BY k, TUMBLE(ts, '1s') LATE DATA TO s", "taken by the source s"),
-        ("CREATE STREAM p AS SELECT k FROM s GROUP BY k, TUMBLE(ts, '1s') LATE DATA TO p", "the name of the stream itself"),
+        (
+            "CREATE STREAM p AS SELECT k FROM s GROUP BY k, TUMBLE(ts, '1s') LATE DATA TO p",
+            "the name of the stream itself",
+        ),
         ("CREATE SINK x FROM nope WITH ('connector' = 'console')", "there is no stream nope"),
         ("CREATE SINK x FROM s WITH ('connector' = 'console')", "s is a source"),
         ("DROP SOURCE s", "the stream o reads the source s"),
@@ -71,7 +74,10 @@ def test_a_stream_that_does_not_lower_leaves_the_catalog_as_it_was(catalog: Cata
 
 def test_if_not_exists_and_if_exists_change_nothing(catalog: Catalog) -> None:
     before = catalog.texts()
-    assert apply(catalog, "CREATE SOURCE IF NOT EXISTS s (a INT); DROP STREAM IF EXISTS p; SHOW STREAMS; SELECT 1") == [False] * 4
+    assert (
+        apply(catalog, "CREATE SOURCE IF NOT EXISTS s (a INT); DROP STREAM IF EXISTS p; SHOW STREAMS; SELECT 1")
+        == [False] * 4
+    )
     assert catalog.texts() == before
 
 

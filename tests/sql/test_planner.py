@@ -34,7 +34,9 @@ def test_filters_and_projections_reach_every_branch() -> None:
 
 def test_filters_that_follow_each_other_become_one() -> None:
     made = plan(stream("SELECT k FROM (SELECT * FROM n WHERE v > 0 OR v < -9) WHERE k = 'a'"))
-    assert [step.condition for step in made.branches[0].steps if isinstance(step, Filter)] == ["(v > 0 OR v < -9) AND (k = 'a')"]
+    assert [step.condition for step in made.branches[0].steps if isinstance(step, Filter)] == [
+        "(v > 0 OR v < -9) AND (k = 'a')"
+    ]
 
 
 def test_a_projection_of_all_columns_goes_away() -> None:
@@ -50,7 +52,10 @@ def test_a_forward_packs_the_columns_of_its_input() -> None:
 
 
 def test_processing_time_where_no_event_time_is_declared_or_wanted() -> None:
-    assert plan(stream("SELECT count(*) FROM n GROUP BY tumblingwindow('ss', 1)")).branches[0].watermark == ProcessTimeWatermark()
+    assert (
+        plan(stream("SELECT count(*) FROM n GROUP BY tumblingwindow('ss', 1)")).branches[0].watermark
+        == ProcessTimeWatermark()
+    )
     off = "CREATE STREAM o WITH ('eventtime.enabled' = 'false') AS SELECT count(*) FROM s GROUP BY TUMBLE(ts, '1s')"
     assert plan(stream(off)).branches[0].watermark == ProcessTimeWatermark()
 
@@ -67,4 +72,9 @@ def test_a_target_latency_may_change_but_not_come_or_go() -> None:
         source = f"CREATE SOURCE f (k STRING) WITH ('connector' = 'files', 'path' = 'in'{options})"
         return canonical(stream("SELECT k FROM f", sources=source))
 
-    assert text(", 'target_latency' = '1s'") == text(", 'target_latency' = '5s'") != text("") == text(", 'max_files_per_batch' = '1'")
+    assert (
+        text(", 'target_latency' = '1s'")
+        == text(", 'target_latency' = '5s'")
+        != text("")
+        == text(", 'max_files_per_batch' = '1'")
+    )

@@ -36,7 +36,8 @@ def test_all_tumbling_spellings_are_one_plan() -> None:
         "SELECT k, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, INTERVAL '10' SECOND)",
         "select K, SUM(V) as t from S group by k, tumble(TS, interval 10 seconds)",
         "SELECT k, sum(v) AS t FROM s GROUP BY k, window(ts, '10 seconds')",
-        "SELECT k, sum(v) AS t FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND) GROUP BY window_start, window_end, k",
+        "SELECT k, sum(v) AS t FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND) GROUP BY window_start, "
+        "window_end, k",
         "SELECT k, sum(v) AS t FROM s GROUP BY k, tumblingwindow('ss', 10)",
         "SELECT k, sum(v) AS t FROM s GROUP BY k WINDOW TUMBLING (ON ts, SIZE INTERVAL '10' SECOND)",
         "SELECT x.k, sum(x.v) AS t FROM s AS x GROUP BY x.k, TUMBLE(x.ts, SIZE => '10s') EMIT ON WINDOW CLOSE",
@@ -62,7 +63,10 @@ def test_white_space_and_comments_do_not_change_the_plan_id() -> None:
     ],
 )
 def test_another_meaning_has_another_plan_id(other: str) -> None:
-    assert plan(stream(other)).plan_id != plan(stream("SELECT k, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, INTERVAL '10' SECOND)")).plan_id
+    assert (
+        plan(stream(other)).plan_id
+        != plan(stream("SELECT k, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, INTERVAL '10' SECOND)")).plan_id
+    )
 
 
 def test_the_name_of_the_stream_and_of_its_late_rows_are_no_part_of_the_meaning() -> None:

@@ -37,7 +37,9 @@ def test_each_statement_keeps_its_own_text_exactly() -> None:
 
 
 def test_keywords_are_read_in_any_case() -> None:
-    made = source("create or replace source Clicks (Id string, event time Id type ISO8601) with ('CONNECTOR' = 'Embedded')")
+    made = source(
+        "create or replace source Clicks (Id string, event time Id type ISO8601) with ('CONNECTOR' = 'Embedded')"
+    )
     assert made.or_replace
     assert made.source.name == "Clicks"
     assert made.source.event_time == EventTime("Id", "iso8601")
@@ -53,13 +55,24 @@ def test_a_source_with_everything() -> None:
                  'idle_timeout' = '30 seconds', 'max_future_skew' = '1 hour', 'max_files_per_batch' = 5)"""
     )
     assert made.if_not_exists
-    assert made.source.columns == (Column("id", "string"), Column("ts", "bigint"), Column("user", "string"), Column("amount", "double"))
+    assert made.source.columns == (
+        Column("id", "string"),
+        Column("ts", "bigint"),
+        Column("user", "string"),
+        Column("amount", "double"),
+    )
     assert made.source.event_time == EventTime("ts", "unixtimestamp_ms")
     assert made.source.watermark_lag == 5_000_000
     assert made.source.dedup == Dedup(("id", "user"), 600_000_000)
     assert (made.source.idle_timeout, made.source.max_future_skew) == (30_000_000, 3_600_000_000)
     assert made.source.connector == "files"
-    assert made.source.options == {"format": "csv", "header": "true", "max_files_per_batch": "5", "path": "/data", "sep": ";"}
+    assert made.source.options == {
+        "format": "csv",
+        "header": "true",
+        "max_files_per_batch": "5",
+        "path": "/data",
+        "sep": ";",
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,7 +87,10 @@ def test_a_source_with_everything() -> None:
         ("TIMESTAMP_NTZ", "timestamp_ntz"),
         ("ARRAY<ARRAY<INT>>", "array<array<int>>"),
         ("MAP<STRING, ARRAY<DOUBLE>>", "map<string,array<double>>"),
-        ("STRUCT<userId: INT, `odd name`: STRING, tags ARRAY<STRING>>", "struct<userId:int,`odd name`:string,tags:array<string>>"),
+        (
+            "STRUCT<userId: INT, `odd name`: STRING, tags ARRAY<STRING>>",
+            "struct<userId:int,`odd name`:string,tags:array<string>>",
+        ),
     ],
 )
 def test_types_are_written_as_spark_writes_them(declared: str, type_name: str) -> None:
@@ -82,7 +98,22 @@ def test_types_are_written_as_spark_writes_them(declared: str, type_name: str) -
 
 
 @pytest.mark.parametrize(
-    "name", ["user", "end", "start", "value", "ts", "op", "window", "timestamp", "date", "event", "watermark", "`a b`", '"c d"']
+    "name",
+    [
+        "user",
+        "end",
+        "start",
+        "value",
+        "ts",
+        "op",
+        "window",
+        "timestamp",
+        "date",
+        "event",
+        "watermark",
+        "`a b`",
+        '"c d"',
+    ],
 )
 def test_columns_may_have_the_names_of_keywords(name: str) -> None:
     made = source(f"CREATE SOURCE a ({name} TIMESTAMP, EVENT TIME {name} TYPE spark)").source
@@ -133,7 +164,12 @@ def test_the_small_statements() -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["EXPLAIN SELECT k FROM s", "EXPLAIN CREATE STREAM o AS SELECT k FROM s", "EXPLAIN WITH a AS (SELECT k FROM s) SELECT * FROM a"]
+    "sql",
+    [
+        "EXPLAIN SELECT k FROM s",
+        "EXPLAIN CREATE STREAM o AS SELECT k FROM s",
+        "EXPLAIN WITH a AS (SELECT k FROM s) SELECT * FROM a",
+    ],
 )
 def test_explain_of_a_query_holds_the_query(sql: str) -> None:
     explain = only(sql)
@@ -145,7 +181,11 @@ def test_explain_of_a_query_holds_the_query(sql: str) -> None:
     ("sql", "tables", "spark_sql"),
     [
         ("SELECT * FROM o", ("o",), None),
-        ("SELECT * FROM o$late AS l JOIN p ON l.a = p.a", ("o$late", "p"), "SELECT * FROM `o$late` AS l JOIN p ON l.a = p.a"),
+        (
+            "SELECT * FROM o$late AS l JOIN p ON l.a = p.a",
+            ("o$late", "p"),
+            "SELECT * FROM `o$late` AS l JOIN p ON l.a = p.a",
+        ),
         ("WITH x AS (SELECT * FROM o) SELECT * FROM x, p y WHERE a IS DISTINCT FROM b", ("o", "p"), None),
         ('SELECT EXTRACT(YEAR FROM t) AS "y" FROM (SELECT t FROM `o$late`)', ("o$late",), None),
         ("SELECT 1", (), None),

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec, UserAggregate
 from eventide.kernels.contract import KernelSpec
-from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.panes import CumulateSpec, PanedSpec
-from eventide.kernels.session import SessionSpec
-from eventide.kernels.slide import SlideSpec
+from eventide.kernels.logic.forward import ForwardSpec
+from eventide.kernels.logic.panes import CumulateSpec, PanedSpec
+from eventide.kernels.logic.sessions import SessionSpec
+from eventide.kernels.logic.slides import SlideSpec
 from tests.kernels import harness
 from tests.kernels.harness import BIGINT, DOUBLE, KEYED, KEYED_SUMS, STRING, Driver, Row
 
@@ -116,14 +116,20 @@ def panes(size: int, slide: int, **more: Any) -> PanedSpec:
 
 SOME = [batch((1, "A", 1), (2, "B", 5), (11, "A", 3)), batch((3, "A", None), (4, "Ü", 2), (12, "B", 4), watermark=2)]
 MORE = [batch((5, "A", 8), (13, "B", 1), watermark=4), batch((21, "C", 9), watermark=10), advance(99)]
-MANY = [batch(*[(n * 7 % 900, "ABC"[n % 3], n) for n in range(start, start + 20)], watermark=start * 9) for start in (0, 20, 40)]
+MANY = [
+    batch(*[(n * 7 % 900, "ABC"[n % 3], n) for n in range(start, start + 20)], watermark=start * 9)
+    for start in (0, 20, 40)
+]
 WIDE = {**KEYED, "aggregates": every_aggregate()}
 
 CASES = {
     "tumble": Case(panes(10, 10), SOME, MORE),
     "tumble_every_aggregate": Case(PanedSpec(10, 10, **WIDE), SOME, MORE, wide),
     "tumble_key_types": Case(
-        PanedSpec(10, 10, **{**KEYED_SUMS, "keys": (("d", "__i3"), ("y", "__i5")), "key_types": (DECIMAL, DATE)}), SOME, MORE, wide
+        PanedSpec(10, 10, **{**KEYED_SUMS, "keys": (("d", "__i3"), ("y", "__i5")), "key_types": (DECIMAL, DATE)}),
+        SOME,
+        MORE,
+        wide,
     ),
     "tumble_without_keys": Case(panes(10, 10, keys=(), key_types=()), SOME, MORE),
     "tumble_flushed": Case(panes(10, 10), [*SOME, flush], MORE),
@@ -135,7 +141,9 @@ CASES = {
     "hop_changes": Case(panes(10, 4, emit="changes"), SOME, MORE),
     "tumble_changes": Case(panes(10, 10, emit="changes"), SOME, MORE),
     "tumble_on_update": Case(panes(10, 10, emit="on update", lateness=5), SOME, MORE),
-    "tumble_on_watermark": Case(panes(10, 10, emit="on watermark", lateness=50), [*SOME, batch((4, "A", 1), watermark=12)], MORE),
+    "tumble_on_watermark": Case(
+        panes(10, 10, emit="on watermark", lateness=50), [*SOME, batch((4, "A", 1), watermark=12)], MORE
+    ),
     "tumble_every": Case(panes(10, 10, emit="every", every=1), [*SOME, tick, batch((6, "B", 1))], [tick, *MORE]),
     "tumble_max_groups": Case(panes(10, 10, max_groups=2), SOME, MORE),
     "session": Case(SessionSpec(5, **KEYED_SUMS), SOME, MORE),

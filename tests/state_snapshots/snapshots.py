@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from eventide.kernels.store import MemoryStore
+from eventide.kernels.state.memory_store import MemoryStore
 from tests.kernels.harness import Driver
 from tests.state_snapshots.cases import CASES, Case
 
@@ -21,13 +21,20 @@ Blobs = dict[str, dict[str, list[str]]]
 
 def blobs_of(store: MemoryStore) -> Blobs:
     return {
-        space: {str(bucket): [base64.b64encode(blob).decode() for blob in store.read(space, bucket)] for bucket in store.buckets(space)}
+        space: {
+            str(bucket): [base64.b64encode(blob).decode() for blob in store.read(space, bucket)]
+            for bucket in store.buckets(space)
+        }
         for space in store.spaces()
     }
 
 
 def store_of(blobs: Blobs) -> MemoryStore:
-    logs = {(space, int(bucket)): list(map(base64.b64decode, log)) for space, held in blobs.items() for bucket, log in held.items()}
+    logs = {
+        (space, int(bucket)): list(map(base64.b64decode, log))
+        for space, held in blobs.items()
+        for bucket, log in held.items()
+    }
     return MemoryStore(logs)
 
 
@@ -66,7 +73,12 @@ def restored(case: Case, snapshot: dict[str, Any]) -> Driver:
 
 def snapshot(case: Case) -> dict[str, Any]:
     driver = run(case)
-    head = {"fingerprint": driver.spec.fingerprint(), "watermark": driver.watermark, "wake_at": driver.wake_at, "now": driver.now}
+    head = {
+        "fingerprint": driver.spec.fingerprint(),
+        "watermark": driver.watermark,
+        "wake_at": driver.wake_at,
+        "now": driver.now,
+    }
     return {**head, "state": blobs_of(driver.store), "then": go_on(case, driver)}
 
 
@@ -80,7 +92,9 @@ def main(release: str) -> None:
     for name, case in CASES.items():
         path = folder / f"{name}.json"
         if not path.exists():
-            path.write_text(json.dumps(snapshot(case), indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+            path.write_text(
+                json.dumps(snapshot(case), indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
             print(f"wrote {path}")
 
 

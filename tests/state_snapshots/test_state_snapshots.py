@@ -14,7 +14,7 @@ import pytest
 
 from eventide.errors import CheckpointError
 from eventide.kernels.aggregates import SUPPORTED
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.logic.panes import PanedSpec
 from tests.kernels.harness import KEYED_SUMS
 from tests.state_snapshots.cases import CALLS, CASES
 from tests.state_snapshots.snapshots import FOLDER, blobs_of, go_on, restored, run, snapshot, stored
@@ -54,7 +54,9 @@ def changed(kept: dict[str, Any], change: Callable[[bytes], bytes]) -> dict[str,
     def again(blob: str) -> str:
         return base64.b64encode(change(base64.b64decode(blob))).decode()
 
-    state = {space: {bucket: list(map(again, log)) for bucket, log in held.items()} for space, held in kept["state"].items()}
+    state = {
+        space: {bucket: list(map(again, log)) for bucket, log in held.items()} for space, held in kept["state"].items()
+    }
     return {**kept, "state": state}
 
 

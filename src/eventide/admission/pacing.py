@@ -75,10 +75,10 @@ _PROBE_STEP = 1.5  # by which that one may move
 class BatchSizePredictor:
     """A least-squares line over a sliding window of points, weighted by age and by relative error.
 
-    Batches of one size alone cannot tell fixed cost from throughput, so the fixed cost known so far counts as a point of
-    its own. At first it is taken to be nearly all of a batch that keeps to the target, so that larger ones are tried.
-    A batch that is far off the line is set aside as noise. Two of them in a row, or three that are off by less and on the
-    same side, mean that the line is wrong: the engine has changed. It then starts anew with them.
+    Batches of one size alone cannot tell fixed cost from throughput, so the fixed cost known so far counts as a point
+    of its own. At first it is taken to be nearly all of a batch that keeps to the target, so that larger ones are
+    tried. A batch that is far off the line is set aside as noise. Two of them in a row, or three that are off by less
+    and on the same side, mean that the line is wrong: the engine has changed. It then starts anew with them.
     """
 
     def __init__(self, window: int, target: float) -> None:
@@ -188,14 +188,18 @@ class AdaptiveBatcher:
         return self._probe(least / cost.per_byte, point)
 
     def _probe(self, wanted: float, point: BatchPerformancePoint) -> float:
-        """Sizes around a middle that moves slowly: where the target seems out of reach, only different sizes can tell."""
+        """Sizes around a middle that moves slowly: where the target seems out of reach, only different sizes can
+        tell.
+        """
         middle = self._middle or point.bytes
         self._middle = min(max(wanted, middle / _PROBE_STEP), middle * _PROBE_STEP)
         self._probes += 1
         return _PROBES[self._probes % len(_PROBES)] * self._middle
 
     def _within_a_step(self, wanted: float, point: BatchPerformancePoint) -> int:
-        """Growth and shrinking from what the batch really took; one far over the target must be followed by a smaller one."""
+        """Growth and shrinking from what the batch really took; one far over the target must be followed by a smaller
+        one.
+        """
         cost = self._predictor.cost
         if cost is not None and cost.seconds(point.bytes) <= _CREEP * self.pacing.target_latency:
             wanted = max(wanted, self.budget * _CREEP)

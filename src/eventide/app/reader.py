@@ -61,14 +61,18 @@ def _tables(text: str) -> dict[str, Any]:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise OptionError(f"this is not TOML: {error}", help="texts stand in quotes, names of tables in [brackets]") from None
+        raise OptionError(
+            f"this is not TOML: {error}", help="texts stand in quotes, names of tables in [brackets]"
+        ) from None
     for name, table in found.items():
         if name not in _TABLES:
             raise OptionError(f"{name}: there is no such table", help=suggest(name, _TABLES))
         if not isinstance(table, dict):
             raise OptionError(f"{name} is a table, not {table!r}", help=f"write [{name}]")
     if not found.get("transforms"):
-        raise OptionError("the app has no transform, so it would do nothing", help='add [transforms.NAME] with sql = "SELECT ..."')
+        raise OptionError(
+            "the app has no transform, so it would do nothing", help='add [transforms.NAME] with sql = "SELECT ..."'
+        )
     return {name: found.get(name, {}) for name in _TABLES}
 
 
@@ -84,7 +88,9 @@ def _read_app_section(values: Any) -> tuple[Settings, TimeDefaults]:
     conf = {key: scalar(f"app.conf.{key}", value) for key, value in _flat_conf(section.table("conf")).items()}
     settings = Settings(section.text("checkpoint"), section.text("master"), conf, section.count("shards"))
     keys = ("column", "type", "lateTolerance", "max_future_skew", "idle_timeout")
-    defaults = TimeDefaults(section.flag("eventtime.enabled") is not False, *(section.text(f"eventtime.{key}") for key in keys))
+    defaults = TimeDefaults(
+        section.flag("eventtime.enabled") is not False, *(section.text(f"eventtime.{key}") for key in keys)
+    )
     return settings, defaults
 
 
@@ -141,7 +147,9 @@ def _dedup(section: Section) -> list[Part]:
     if not columns and within is None:
         return []
     if not columns or within is None:
-        raise OptionError(f"{section.path}.dedup needs by and within", help='write dedup.by = "id" and dedup.within = "10 minutes"')
+        raise OptionError(
+            f"{section.path}.dedup needs by and within", help='write dedup.by = "id" and dedup.within = "10 minutes"'
+        )
     names = ", ".join(backticked(column) for column in columns)
     by, length = Fragment(section.place("dedup.by"), names), Literal(section.place("dedup.within"), within)
     return [", DEDUPLICATE BY ", by, " WITHIN ", length]
@@ -178,6 +186,8 @@ def _sink(name: str, section: Section) -> Assembled:
     """CREATE SINK; without `from` it is one that side outputs write to."""
     connector = SINK_CONNECTORS[(section.text("connector") or "").lower()]
     options = section.literals({*SINK_OPTIONS, *connector.options})
-    reads: list[Part] = [" FROM ", Fragment(section.place("from"), backticked(section.text("from") or ""))] if "from" in section else []
+    reads: list[Part] = (
+        [" FROM ", Fragment(section.place("from"), backticked(section.text("from") or ""))] if "from" in section else []
+    )
     made = Fragment(section.path, backticked(name))
     return Assembled(section.path, "CREATE SINK ", made, *reads, *with_clause(options))

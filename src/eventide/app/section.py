@@ -1,4 +1,6 @@
-"""The tables of an app file, with every key's path at hand: what is unknown or of the wrong kind is an error that names it."""
+"""The tables of an app file, with every key's path at hand: what is unknown or of the wrong kind is an error that names
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ class Section:
     """
 
     def __init__(
-        self, path: str, values: Any, known: Iterable[str], whole: Iterable[str] = (), aliases: Mapping[str, str] | None = None
+        self,
+        path: str,
+        values: Any,
+        known: Iterable[str],
+        whole: Iterable[str] = (),
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(values, dict):
             raise OptionError(f"{path} is a table, not {values!r}", help=f"write [{path}] and its keys below")
@@ -79,7 +86,9 @@ class Section:
     def table(self, key: str) -> dict[str, Any]:
         value = self._values.get(key, {})
         if not isinstance(value, dict):
-            raise OptionError(f"{self.place(key)} is a table, not {value!r}", help=f"write [{self.path}.{key}] and its keys below")
+            raise OptionError(
+                f"{self.place(key)} is a table, not {value!r}", help=f"write [{self.path}.{key}] and its keys below"
+            )
         return value
 
 

@@ -12,10 +12,10 @@ from eventide.plan.logical import Source
 from eventide.plan.side_output import KEYS as ROUTE_KEYS, KINDS
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, string, with_clause
-from eventide.sql.nodes import QueryNode, SelectNode, SubqueryRef, TableRef, WindowTable
 from eventide.sql.options import STREAM_OPTIONS
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateStream
+from eventide.sql.syntax import QueryNode, SelectNode, SubqueryRef, TableRef, WindowTable
 
 _OWN = ("sql", "event_time_field", "watermark_lag", "allowed_lateness", "emit", "late_to", "options", "side_output")
 KEYS = (*_OWN, *(name for name in STREAM_OPTIONS if name not in _OWN))
@@ -50,7 +50,9 @@ def _prefix(name: str) -> str:
 def _parsed(name: str, section: Section, sql: str) -> CreateStream:
     text = Assembled(section.path, _prefix(name), Fragment(section.place("sql"), sql))
     if sql.split(None, 1)[0].upper() == "CREATE":
-        raise OptionError(f"{section.place('sql')} is the SELECT of the stream {name}", help="leave CREATE STREAM ... AS out")
+        raise OptionError(
+            f"{section.place('sql')} is the SELECT of the stream {name}", help="leave CREATE STREAM ... AS out"
+        )
     with text.errors():
         statements = parse_statements(text.text)
         if len(statements) != 1 or not isinstance(statements[0], CreateStream):
@@ -84,14 +86,20 @@ def _side_output(section: Section) -> dict[str, Literal]:
 
 def _gives_lateness(statement: CreateStream) -> bool:
     windows = [select.window for select in statement.query.selects if select.window is not None]
-    return statement.emit.allowed_lateness is not None or any("allowed lateness" in window.durations for window in windows)
+    return statement.emit.allowed_lateness is not None or any(
+        "allowed lateness" in window.durations for window in windows
+    )
 
 
 def _watermark(section: Section, statement: CreateStream, catalog: Catalog, defaults: TimeDefaults) -> list[Part]:
     """event_time_field and watermark_lag as a WATERMARK clause, unless the SQL has one or time is processing time."""
     field, lag = section.text("event_time_field"), section.text("watermark_lag")
     enabled = section.flag("eventtime.enabled")
-    if (field is None and lag is None) or not (defaults.enabled if enabled is None else enabled) or _has_watermark(statement.query):
+    if (
+        (field is None and lag is None)
+        or not (defaults.enabled if enabled is None else enabled)
+        or _has_watermark(statement.query)
+    ):
         return []
     if len(statement.query.selects) > 1:
         place = section.place("event_time_field" if field is not None else "watermark_lag")
@@ -102,14 +110,26 @@ def _watermark(section: Section, statement: CreateStream, catalog: Catalog, defa
     column = field if field is not None else _declared_column(section, sources)
     chosen = lag if lag is not None else _declared_lag(section, sources)
     place = section.place("event_time_field" if field is not None else "watermark_lag")
-    return ["\nWATERMARK(", Fragment(place, backticked(column)), ", ", Literal(section.place("watermark_lag"), chosen), ")"]
+    return [
+        "\nWATERMARK(",
+        Fragment(place, backticked(column)),
+        ", ",
+        Literal(section.place("watermark_lag"), chosen),
+        ")",
+    ]
 
 
 def _declared_column(section: Section, sources: list[Source]) -> str:
     names = {source.event_time.column for source in sources if source.event_time is not None}
     if len(names) != 1:
-        reason = "its sources have no event time" if not names else f"its sources have several event times: {', '.join(sorted(names))}"
-        raise OptionError(f"{section.place('watermark_lag')}: {reason}", help=f'add event_time_field = "..." to [{section.path}]')
+        reason = (
+            "its sources have no event time"
+            if not names
+            else f"its sources have several event times: {', '.join(sorted(names))}"
+        )
+        raise OptionError(
+            f"{section.place('watermark_lag')}: {reason}", help=f'add event_time_field = "..." to [{section.path}]'
+        )
     return names.pop()
 
 
@@ -117,7 +137,8 @@ def _declared_lag(section: Section, sources: list[Source]) -> str:
     lags = {source.watermark_lag or 0 for source in sources}
     if len(lags) > 1:
         raise OptionError(
-            f"{section.place('event_time_field')}: its sources have different lags", help=f'add watermark_lag = "..." to [{section.path}]'
+            f"{section.place('event_time_field')}: its sources have different lags",
+            help=f'add watermark_lag = "..." to [{section.path}]',
         )
     return f"{lags.pop() if lags else 0} microseconds"
 

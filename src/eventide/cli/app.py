@@ -22,10 +22,16 @@ app = typer.Typer(
 
 _FILE_HELP = "SQL statements, each ending with ';', or an app file FILE.toml. '-' reads SQL from standard input."
 File = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE_HELP)]
-Master = Annotated[str | None, typer.Option(help="Where Spark runs: local[4], spark://host:7077, yarn, k8s://… Default: this machine.")]
-Checkpoint = Annotated[Path | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run goes on. Default: temporary.")]
+Master = Annotated[
+    str | None, typer.Option(help="Where Spark runs: local[4], spark://host:7077, yarn, k8s://… Default: this machine.")
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run goes on. Default: temporary.")
+]
 Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated.")]
-Shards = Annotated[int | None, typer.Option(min=1, help="Parts of a stream's state; fixed for the life of a checkpoint.")]
+Shards = Annotated[
+    int | None, typer.Option(min=1, help="Parts of a stream's state; fixed for the life of a checkpoint.")
+]
 
 
 class _Debug:
@@ -36,7 +42,9 @@ class _Debug:
 
 @app.callback()
 def common(
-    debug: Annotated[bool, typer.Option("--debug", envvar="EVENTIDE_DEBUG", help="Show tracebacks of unexpected errors.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="EVENTIDE_DEBUG", help="Show tracebacks of unexpected errors.")
+    ] = False,
 ) -> None:
     _Debug.on = debug
 
@@ -44,7 +52,9 @@ def common(
 @app.command()
 def run(
     file: File,
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop; windows stay open for the next run.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there, then stop; windows stay open for the next run.")
+    ] = False,
     flush: Annotated[
         bool | None,
         typer.Option(
@@ -96,7 +106,8 @@ def sql(master: Master = None, checkpoint: Checkpoint = None, conf: Conf = None,
 def validate(
     file: File,
     against: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can go on from it.")
+        Path | None,
+        typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can go on from it."),
     ] = None,
 ) -> None:
     """Check a SQL or app file without starting Spark; with --against, whether it can resume from a checkpoint."""
@@ -120,7 +131,9 @@ def explain(file: File, stream: Annotated[str | None, typer.Argument(help="One s
 
 
 @app.command()
-def init(file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The file to write.")] = Path("app.toml")) -> None:
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The file to write.")] = Path("app.toml"),
+) -> None:
     """Write a commented app file to begin with; an existing file is left alone."""
     from eventide.app.example import write_example
 
@@ -131,7 +144,9 @@ def init(file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The fil
 @app.command()
 def why(
     stream: Annotated[str, typer.Argument(help="The stream that gives nothing, or not yet.")],
-    checkpoint: Annotated[Path, typer.Option(metavar="DIR", help="The checkpoint folder of the stream; it may be running.")],
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="DIR", help="The checkpoint folder of the stream; it may be running.")
+    ],
 ) -> None:
     """Say what holds the oldest open window of a stream back, and what would close it. Needs no Spark."""
     from eventide.cli.diagnosis import why_of
@@ -139,7 +154,9 @@ def why(
     stdout().print(why_of(checkpoint, stream), markup=False, soft_wrap=True)
 
 
-late = typer.Typer(help="Rows that came too late: which, what would have caught them, folding them in.", no_args_is_help=True)
+late = typer.Typer(
+    help="Rows that came too late: which, what would have caught them, folding them in.", no_args_is_help=True
+)
 app.add_typer(late, name="late")
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream of the checkpoint.")]
@@ -148,7 +165,9 @@ Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The
 
 @late.command("list")
 def late_list(
-    stream: StreamName, checkpoint: Existing, limit: Annotated[int, typer.Option(min=1, help="How many rows to show, the newest.")] = 10
+    stream: StreamName,
+    checkpoint: Existing,
+    limit: Annotated[int, typer.Option(min=1, help="How many rows to show, the newest.")] = 10,
 ) -> None:
     """Late rows: why, how late, which window, and a histogram. Needs no Spark; the stream may be running."""
     from eventide.cli.late import list_late
@@ -158,7 +177,9 @@ def late_list(
 
 @late.command("advise")
 def late_advise(stream: StreamName, checkpoint: Existing) -> None:
-    """What lag or allowed lateness would have used 99, 99.9 and 100 % of the rows, and what it costs. Needs no Spark."""
+    """What lag or allowed lateness would have used 99, 99.9 and 100 % of the rows, and what it costs. Needs no
+    Spark.
+    """
     from eventide.cli.late import advise_late
 
     advise_late(checkpoint, stream)
@@ -166,7 +187,9 @@ def late_advise(stream: StreamName, checkpoint: Existing) -> None:
 
 @late.command("replay")
 def late_replay(stream: StreamName, checkpoint: Existing) -> None:
-    """Fold late rows into the windows that they missed and emit the corrected rows. The stream must not be running elsewhere."""
+    """Fold late rows into the windows that they missed and emit the corrected rows. The stream must not be running
+    elsewhere.
+    """
     from eventide.cli.late import replay_late
 
     replay_late(checkpoint, stream)
@@ -210,7 +233,9 @@ def _settings(conf: list[str] | None) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The entry point: 0 when all went well, 1 when something failed, 2 when the arguments are wrong, 130 after Ctrl-C."""
+    """The entry point: 0 when all went well, 1 when something failed, 2 when the arguments are wrong, 130 after
+    Ctrl-C.
+    """
     try:
         app(args=arguments, prog_name="eventide")
     except EventideError as error:

@@ -20,7 +20,10 @@ def layout_of(checkpoint: Path) -> Layout:
 
     layout = Layout(checkpoint)
     if not layout.catalog.exists():
-        raise OptionError(f"{checkpoint} is no checkpoint of Eventide", help="give the folder that `eventide run --checkpoint DIR` used")
+        raise OptionError(
+            f"{checkpoint} is no checkpoint of Eventide",
+            help="give the folder that `eventide run --checkpoint DIR` used",
+        )
     return layout
 
 

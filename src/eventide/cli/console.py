@@ -88,7 +88,9 @@ def result_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], t
     return table
 
 
-def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Mapping[str, object]], limit: int | None = None) -> None:
+def print_rows(
+    console: Console, columns: Sequence[str], rows: Iterable[Mapping[str, object]], limit: int | None = None
+) -> None:
     """A table and how many rows it stands for; at most `limit` of them are shown."""
     kept = list(rows)
     shown = kept if limit is None else kept[:limit]

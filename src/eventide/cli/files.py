@@ -69,7 +69,9 @@ def check_app(toml: str) -> Checked:
     from eventide.plan.planner import plan
 
     app = load_app(toml)
-    return Checked(app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.streams.items()}, app.settings)
+    return Checked(
+        app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.streams.items()}, app.settings
+    )
 
 
 def check(sql: str) -> Checked:

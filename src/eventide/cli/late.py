@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from eventide.cli.checkpoint import Kept
-    from eventide.late import Ledger
+    from eventide.diagnose.late import Ledger
 
 BAR = 40
 ROWS_SHOWN = 20
@@ -23,13 +23,15 @@ ROWS_SHOWN = 20
 
 def list_late(checkpoint: Path, name: str, limit: int) -> None:
     from eventide.cli.checkpoint import open_stream
-    from eventide.late import ledger
+    from eventide.diagnose.late import ledger
 
     kept = open_stream(checkpoint, name)
     payloads, upto = _payloads(kept)
     found, console = ledger(kept.stream, payloads), stdout()
     total = kept.account.totals.get("late", 0) if kept.account else 0
-    console.print(Text(_summary(kept.stream.name, found.rows, total, _replayed(kept, upto)), style="bold"), soft_wrap=True)
+    console.print(
+        Text(_summary(kept.stream.name, found.rows, total, _replayed(kept, upto)), style="bold"), soft_wrap=True
+    )
     if found.rows:
         console.print(_histogram(found))
         _print_rows(console, kept, payloads, limit)
@@ -67,7 +69,11 @@ def _histogram(found: Ledger) -> Table:
     """How far behind the watermark, in steps that people think in; the bars are to scale."""
     counts = found.histogram()
     most = max(count for _, count in counts)
-    table = Table(title=", ".join(f"{reason} {count:,}" for reason, count in found.reasons.items()), title_justify="left", box=None)
+    table = Table(
+        title=", ".join(f"{reason} {count:,}" for reason, count in found.reasons.items()),
+        title_justify="left",
+        box=None,
+    )
     table.add_column("late by", justify="right")
     table.add_column("rows", justify="right")
     table.add_column("")
@@ -103,7 +109,7 @@ def _print_rows(console: Console, kept: Kept, payloads: pa.Table, limit: int) ->
 
 def advise_late(checkpoint: Path, name: str) -> None:
     from eventide.cli.checkpoint import open_stream
-    from eventide.late import advise, ledger, used_share
+    from eventide.diagnose.late import advise, ledger, used_share
 
     kept, console = open_stream(checkpoint, name), stdout()
     payloads, _ = _payloads(kept)
@@ -112,9 +118,13 @@ def advise_late(checkpoint: Path, name: str) -> None:
     if kept.account is None or share is None:
         console.print(f"{kept.stream.name}: no row has come in yet, so there is no history to learn from.")
         return
-    console.print(Text(f"{kept.stream.name}: {_percent(share)} of the rows were in time, {found.rows:,} were late", style="bold"))
+    console.print(
+        Text(f"{kept.stream.name}: {_percent(share)} of the rows were in time, {found.rows:,} were late", style="bold")
+    )
     if kept.account.totals.get("late", 0) > found.rows:
-        console.print(Text("some late rows were not kept (EMIT FINAL or metrics_only), so this is a lower bound", style="yellow"))
+        console.print(
+            Text("some late rows were not kept (EMIT FINAL or metrics_only), so this is a lower bound", style="yellow")
+        )
     table = Table(box=None)
     for heading in ("to use", "wait longer by", "allowed lateness", "results come", "more open windows", "more state"):
         table.add_column(heading, justify="right")
@@ -125,10 +135,20 @@ def advise_late(checkpoint: Path, name: str) -> None:
         lateness = _length(kept.stream.emit.allowed_lateness + advice.extra)
         state = "not known" if advice.more_bytes is None else f"{advice.more_bytes:,} B"
         table.add_row(
-            f"{advice.percent:g} %", _length(advice.extra), lateness, f"{_length(advice.extra)} later", f"{advice.more_windows:,}", state
+            f"{advice.percent:g} %",
+            _length(advice.extra),
+            lateness,
+            f"{_length(advice.extra)} later",
+            f"{advice.more_windows:,}",
+            state,
         )
     console.print(table)
-    console.print(Text("The same can be added to the watermark's lag. With EMIT ON UPDATE or ON WATERMARK first results", style="dim"))
+    console.print(
+        Text(
+            "The same can be added to the watermark's lag. With EMIT ON UPDATE or ON WATERMARK first results",
+            style="dim",
+        )
+    )
     console.print(Text("come as soon as before, if it is added to the allowed lateness.", style="dim"))
 
 
@@ -146,7 +166,9 @@ def replay_late(checkpoint: Path, name: str) -> None:
             console.print(f"{name}: no late row that was not replayed before")
             return
         print_rows(console, corrected.columns, corrected, limit=ROWS_SHOWN)
-        console.print(f"{name}: {len(corrected):,} {'row' if len(corrected) == 1 else 'rows'} corrected; sinks have them as well")
+        console.print(
+            f"{name}: {len(corrected):,} {'row' if len(corrected) == 1 else 'rows'} corrected; sinks have them as well"
+        )
     finally:
         db.close()
 

@@ -56,7 +56,8 @@ def progress_line(stream: Mapping[str, Any]) -> str:
     return (
         f"{stream['stream']}: {int(stream['rows_in']):,} rows in, {float(stream['rows_per_second']):,.0f} rows/s, "
         f"watermark {when(stream['watermark'])} (lag {duration(stream['watermark_lag_seconds'])}), "
-        f"{int(stream['open_windows']):,} open windows, {int(stream['late']):,} late, {int(stream['errors']):,} errors, "
+        f"{int(stream['open_windows']):,} open windows, {int(stream['late']):,} late, "
+        f"{int(stream['errors']):,} errors, "
         f"{int(stream['batches']):,} batches"
     )
 
@@ -79,7 +80,9 @@ class ProgressView:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.update(last=True)
         if self._live is not None:

@@ -17,16 +17,16 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
 from eventide.cli.shell import Quit, Shell
-from eventide.cli.statements import is_blank, split_statements
+from eventide.cli.statement_text import is_blank, split_statements
 
 HISTORY = Path("~/.eventide_history")
 KEYWORDS = re.findall(
     r"\w+",
-    """
-    CREATE OR REPLACE SOURCE STREAM SINK IF NOT EXISTS WITH EVENT TIME TYPE WATERMARK FOR AS INTERVAL SECOND MINUTE HOUR DAY
-    DEDUPLICATE BY WITHIN SELECT DISTINCT FROM WHERE GROUP HAVING ORDER UNION ALL TUMBLE HOP SESSION EMIT ON WINDOW CLOSE UPDATE
-    EVERY CHANGES FINAL ALLOW LATENESS LATE DATA TO SHOW SOURCES STREAMS SINKS DESCRIBE EXPLAIN DROP window_start window_end
-    window_id emit_epoch count sum min max avg STRING BIGINT INT DOUBLE BOOLEAN TIMESTAMP DECIMAL
+    """ CREATE OR REPLACE SOURCE STREAM SINK IF NOT EXISTS WITH EVENT TIME TYPE WATERMARK FOR AS INTERVAL SECOND MINUTE
+    HOUR DAY DEDUPLICATE BY WITHIN SELECT DISTINCT FROM WHERE GROUP HAVING ORDER UNION ALL TUMBLE HOP SESSION EMIT ON
+    WINDOW CLOSE UPDATE EVERY CHANGES FINAL ALLOW LATENESS LATE DATA TO SHOW SOURCES STREAMS SINKS DESCRIBE EXPLAIN DROP
+    window_start window_end window_id emit_epoch count sum min max avg STRING BIGINT INT DOUBLE BOOLEAN TIMESTAMP
+    DECIMAL
     """,
 )
 
@@ -34,8 +34,10 @@ KEYWORDS = re.findall(
 def is_finished(text: str) -> bool:
     """Whether Enter should run `text` instead of beginning a new line.
 
-    >>> is_finished("SELECT 1"), is_finished("SELECT 1;"), is_finished("SELECT ';"), is_finished("\\\\d"), is_finished("")
-    (False, True, False, True, True)
+    >>> is_finished("SELECT 1"), is_finished("SELECT 1;"), is_finished("SELECT ';")
+    (False, True, False)
+    >>> is_finished("\\\\d"), is_finished("")
+    (True, True)
     """
     return text.lstrip().startswith("\\") or is_blank(split_statements(text)[1])
 

@@ -42,7 +42,9 @@ def findings(program: Checked, checkpoint: Path) -> list[Finding]:
 
     layout = layout_of(checkpoint)
     kept, new = catalog_of(layout), program.catalog
-    created = [made for made in parse_statements(program.sql) if isinstance(made, CreateSource | CreateStream | CreateSink)]
+    created = [
+        made for made in parse_statements(program.sql) if isinstance(made, CreateSource | CreateStream | CreateSink)
+    ]
     replaced = {name_of(made).lower() for made in created if made.or_replace}
     return [*_sources_and_sinks(kept, new, replaced), *_streams(layout, kept, new, replaced), *_missing(kept, new)]
 
@@ -55,7 +57,9 @@ def _sources_and_sinks(kept: Catalog, new: Catalog, replaced: set[str]) -> list[
             if name in old and old[name] != definition and name.lower() not in replaced:
                 price = ", which gives up rows that were written to it" if kind == "source" else ""
                 how = f"write CREATE OR REPLACE {kind.upper()} {name}{price}"
-                found.append(Finding(f"the {kind} {name} is in the checkpoint with another definition; {how}", stops=True))
+                found.append(
+                    Finding(f"the {kind} {name} is in the checkpoint with another definition; {how}", stops=True)
+                )
     return found
 
 
@@ -72,10 +76,16 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
         if name.lower() in replaced:
             found.append(Finding(f"{name}: CREATE OR REPLACE gives up its state and its results", stops=True))
         elif settings["plan"] != canonical(stream):
-            found.append(Finding(f"{name}: another query\n{difference(settings['plan'], canonical(stream))}", stops=True))
+            found.append(
+                Finding(f"{name}: another query\n{difference(settings['plan'], canonical(stream))}", stops=True)
+            )
         else:
             wanted = stream.options.shards
-            fixed = f" (with {settings['shards']} shards, which are fixed)" if wanted not in (None, settings["shards"]) else ""
+            fixed = (
+                f" (with {settings['shards']} shards, which are fixed)"
+                if wanted not in (None, settings["shards"])
+                else ""
+            )
             found.append(Finding(f"{name}: goes on{fixed}"))
     return found
 
@@ -83,4 +93,6 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
 def _missing(kept: Catalog, new: Catalog) -> list[Finding]:
     """What the file no longer has is still in the checkpoint, and runs on."""
     gone = [name for name in kept.streams if name not in new.streams]
-    return [Finding(f"{name}: not in the file, but in the checkpoint; it runs on until DROP STREAM {name}") for name in gone]
+    return [
+        Finding(f"{name}: not in the file, but in the checkpoint; it runs on until DROP STREAM {name}") for name in gone
+    ]

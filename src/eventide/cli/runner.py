@@ -1,4 +1,6 @@
-"""`eventide run`: a SQL or app file as a running application, until it is told to stop or has processed what is there."""
+"""`eventide run`: a SQL or app file as a running application, until it is told to stop or has processed what is
+there.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ class Connection:
             return self
         kept = None if settings.checkpoint is None else Path(settings.checkpoint)
         return Connection(
-            self.checkpoint or kept, self.master or settings.master, {**settings.conf, **self.conf}, self.shards or settings.shards
+            self.checkpoint or kept,
+            self.master or settings.master,
+            {**settings.conf, **self.conf},
+            self.shards or settings.shards,
         )
 
     def open(self, console: Console) -> Database:
@@ -50,7 +55,9 @@ class Connection:
 
         checkpoint = None if self.checkpoint is None else str(self.checkpoint)
         with console.status("starting Spark …"):
-            return eventide.connect(checkpoint=checkpoint, master=self.master, conf=self.conf or None, shards=self.shards)
+            return eventide.connect(
+                checkpoint=checkpoint, master=self.master, conf=self.conf or None, shards=self.shards
+            )
 
 
 class StopSignals:
@@ -68,7 +75,9 @@ class StopSignals:
             self._before[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -1,4 +1,6 @@
-"""`eventide sql`: statements end with a semicolon, commands begin with a backslash, an error leaves you where you are."""
+"""`eventide sql`: statements end with a semicolon, commands begin with a backslash, an error leaves you where you
+are.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from rich.text import Text
 from eventide.cli.console import accounting_line, payload_grid, print_error, print_rows
 from eventide.cli.files import read_text
 from eventide.cli.progress import progress_table
-from eventide.cli.statements import is_blank, split_statements
+from eventide.cli.statement_text import is_blank, split_statements
 from eventide.errors import EventideError, OptionError, suggest
 
 if TYPE_CHECKING:
@@ -116,7 +118,11 @@ class Shell:
             Command("\\read STREAM [N]", "the rows of a stream, the first N", self._read),
             Command("\\side STREAM [KIND]", "its side output: late, error, duplicate, …", self._side),
             Command("\\accounts STREAM", "where its rows went", self._accounts),
-            Command("\\progress", "all streams, one row each", lambda _: self._console.print(progress_table(self._db.progress()))),
+            Command(
+                "\\progress",
+                "all streams, one row each",
+                lambda _: self._console.print(progress_table(self._db.progress())),
+            ),
             Command("\\i FILE", "run a SQL file", self._include),
             Command("\\timing", "show how long things take, or stop doing so", self._toggle_timing),
         )
@@ -145,7 +151,9 @@ class Shell:
     def _advance(self, argument: str) -> None:
         source, text = self._arguments("\\advance", argument, 2)
         try:
-            self._db.advance_watermark(source, int(text) if text.lstrip("-").isdigit() else datetime.fromisoformat(text))
+            self._db.advance_watermark(
+                source, int(text) if text.lstrip("-").isdigit() else datetime.fromisoformat(text)
+            )
         except ValueError:
             raise OptionError(f"not a time: {text}", help="milliseconds since 1970 or 2026-01-31T12:00:00Z") from None
 

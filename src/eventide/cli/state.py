@@ -52,7 +52,11 @@ def _lines(kept: Kept) -> list[tuple[str, str]]:
         if gauge.startswith(f"{_NEXT}#"):
             due.append(value)
     known = [(f"{totals[gauge]:,}", label) for gauge, label in _WORDS.items() if gauge in totals]
-    others = [(f"{totals[gauge]:,}", gauge) for gauge in sorted(totals) if gauge not in _WORDS and not gauge.startswith(("max_", "next_"))]
+    others = [
+        (f"{totals[gauge]:,}", gauge)
+        for gauge in sorted(totals)
+        if gauge not in _WORDS and not gauge.startswith(("max_", "next_"))
+    ]
     oldest = [(_at(min(due)), "the watermark at which the oldest closes")] if due else []
     disk = f"{_size(kept.layout.spark(kept.stream.name) / 'state'):,}"
     batch = f"{account.batch if account else 0:,}"

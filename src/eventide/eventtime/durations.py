@@ -49,7 +49,10 @@ def parse_duration(text: str) -> int:
     if total < 0:
         raise OptionError(f"the duration '{text}' is negative", help="write a duration of zero or more")
     if total.denominator != 1:
-        raise OptionError(f"the duration '{text}' is finer than a microsecond", help="write whole microseconds, such as '1 microsecond'")
+        raise OptionError(
+            f"the duration '{text}' is finer than a microsecond",
+            help="write whole microseconds, such as '1 microsecond'",
+        )
     return int(total)
 
 
@@ -58,11 +61,13 @@ def unit_micros(word: str) -> Fraction:
     lowered = word.lower()
     if lowered in _CALENDAR_UNITS:
         raise OptionError(
-            f"a {lowered.removesuffix('s')} has no fixed length", help="write days, weeks or a shorter unit, such as INTERVAL '30' DAY"
+            f"a {lowered.removesuffix('s')} has no fixed length",
+            help="write days, weeks or a shorter unit, such as INTERVAL '30' DAY",
         )
     if lowered not in UNITS:
         raise OptionError(
-            f"'{word}' is not a unit of time", help="units: nanosecond, microsecond, millisecond, second, minute, hour, day, week"
+            f"'{word}' is not a unit of time",
+            help="units: nanosecond, microsecond, millisecond, second, minute, hour, day, week",
         )
     return UNITS[lowered]
 
@@ -73,7 +78,14 @@ def format_duration(micros: int) -> str:
         return "0s"
     sign, rest = ("-", -micros) if micros < 0 else ("", micros)
     parts = []
-    for length, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us")):
+    for length, unit in (
+        (DAY, "d"),
+        (HOUR, "h"),
+        (MINUTE, "m"),
+        (SECOND, "s"),
+        (MILLISECOND, "ms"),
+        (MICROSECOND, "us"),
+    ):
         count, rest = divmod(rest, length)
         if count:
             parts.append(f"{count}{unit}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Pulse:
+class SourceTiming:
     """What the heartbeat must know of one source of a stream. Durations in microseconds."""
 
     source: str
@@ -30,7 +30,7 @@ class Decision:
 
 @dataclass
 class Heartbeat:
-    pulses: Sequence[Pulse]
+    timings: Sequence[SourceTiming]
     tick_every: int | None = None
     _heard: dict[str, int] = field(default_factory=dict)
     _ticked: int | None = None
@@ -44,25 +44,28 @@ class Heartbeat:
     def idle(self, now: int) -> set[str]:
         """The sources that have been silent for their idle timeout."""
         return {
-            pulse.source
-            for pulse in self.pulses
-            if pulse.idle_timeout is not None and now - self._heard.setdefault(pulse.source, now) >= pulse.idle_timeout
+            timing.source
+            for timing in self.timings
+            if timing.idle_timeout is not None
+            and now - self._heard.setdefault(timing.source, now) >= timing.idle_timeout
         }
 
     def decide(self, now: int, watermarks: Mapping[str, int | None], is_open: bool) -> list[Decision]:
-        """What is due at `now`. `watermarks` are the sources' own; `is_open` says whether anything waits for time to pass."""
+        """What is due at `now`. `watermarks` are the sources' own; `is_open` says whether anything waits for time to
+        pass.
+        """
         return [*self._clock(now, watermarks, is_open), *self._release_idle(now, watermarks), *self._tick(now)]
 
     def _clock(self, now: int, watermarks: Mapping[str, int | None], is_open: bool) -> list[Decision]:
         if not is_open:
             return []
-        clocked = [pulse.source for pulse in self.pulses if pulse.by_clock]
+        clocked = [timing.source for timing in self.timings if timing.by_clock]
         return [Decision("watermark", now, source) for source in clocked if (watermarks.get(source) or 0) < now]
 
     def _release_idle(self, now: int, watermarks: Mapping[str, int | None]) -> list[Decision]:
         """Lift each idle source to the minimum of the others, so that it no longer holds the stream back."""
         idle = self.idle(now)
-        active = [watermarks.get(pulse.source) for pulse in self.pulses if pulse.source not in idle]
+        active = [watermarks.get(timing.source) for timing in self.timings if timing.source not in idle]
         known = [mark for mark in active if mark is not None]
         if not idle or not active or len(known) < len(active):
             return []

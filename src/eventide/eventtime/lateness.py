@@ -29,7 +29,9 @@ class SideOutput:
 
 @dataclass(frozen=True)
 class Reassign:
-    """Policy: a row at most `max_lateness` behind takes the watermark as its event time; `otherwise` is for older ones."""
+    """Policy: a row at most `max_lateness` behind takes the watermark as its event time; `otherwise` is for older
+    ones.
+    """
 
     max_lateness: int
     otherwise: Drop | SideOutput = Drop()

@@ -65,9 +65,13 @@ class EventTimeTypes:
         """Make `parser` the type `name`; `kind` says what it takes when calling it with a Column would not tell."""
         key = name.lower()
         if key in _BUILT_IN or key in _ALIASES:
-            raise OptionError(f"the event-time type '{name}' is built in", help="register the parser under another name")
+            raise OptionError(
+                f"the event-time type '{name}' is built in", help="register the parser under another name"
+            )
         if not key.isidentifier():
-            raise OptionError(f"'{name}' cannot be the name of an event-time type", help="use letters, digits and underscores")
+            raise OptionError(
+                f"'{name}' cannot be the name of an event-time type", help="use letters, digits and underscores"
+            )
         if not callable(parser):
             raise OptionError(f"the parser of '{name}' is not a function", help="pass a function of one argument")
         if kind not in (None, "column", "python"):

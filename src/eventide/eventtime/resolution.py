@@ -7,6 +7,9 @@ IS_UNPARSEABLE, IS_FUTURE, IS_UNDECODABLE = 3, 4, 5
 UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
 
 PROBLEMS = {IS_UNPARSEABLE: UNPARSEABLE, IS_FUTURE: FUTURE, IS_UNDECODABLE: UNDECODABLE}  # reasons of `error` payloads
-FALLBACKS = {FROM_METADATA: "event_time_from_metadata", FROM_PROCESSING: "event_time_from_processing_time"}  # names of metrics
+FALLBACKS = {
+    FROM_METADATA: "event_time_from_metadata",
+    FROM_PROCESSING: "event_time_from_processing_time",
+}  # names of metrics
 
 METADATA_COLUMNS = ("@timestamp", "received_at")  # where a row says itself when it was received

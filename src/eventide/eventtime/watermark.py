@@ -25,8 +25,8 @@ def later(one: int | None, other: int | None) -> int | None:
 class WatermarkGenerator:
     """The watermark of one source whose rows are out of order by at most `max_out_of_orderness`.
 
-    With every `advance_threshold`-th event the watermark becomes the newest event time seen less that bound, unless that
-    would take it back. `advance_to` is the external watermark, which knows better than the rows do.
+    With every `advance_threshold`-th event the watermark becomes the newest event time seen less that bound, unless
+    that would take it back. `advance_to` is the external watermark, which knows better than the rows do.
     """
 
     def __init__(self, max_out_of_orderness: int = 0, advance_threshold: int = 1) -> None:
@@ -113,8 +113,8 @@ class WatermarkPropagator:
 
     * An operator without upstreams is a source: `emit` is how it speaks. Every other one emits the minimum over what
       its upstreams emitted last, as soon as that has moved.
-    * What an operator emits never decreases. An attempt to, an unknown operator, an edge that would close a cycle and an
-      `emit` for an operator that has upstreams are violations.
+    * What an operator emits never decreases. An attempt to, an unknown operator, an edge that would close a cycle and
+      an `emit` for an operator that has upstreams are violations.
     * The global watermark is the minimum over all sinks, the operators without downstreams.
     """
 
@@ -142,7 +142,9 @@ class WatermarkPropagator:
         """A source's next watermark, passed on as far as it moves others. Gives the global watermark."""
         operator = self._source(operator_id)
         if operator.emitted is not None and watermark < operator.emitted:
-            raise WatermarkViolationError(operator_id, f"it emitted {operator.emitted} and cannot go back to {watermark}")
+            raise WatermarkViolationError(
+                operator_id, f"it emitted {operator.emitted} and cannot go back to {watermark}"
+            )
         operator.emitted = watermark
         for downstream in operator.downstreams:
             self._pass_on(downstream, operator_id, watermark)
@@ -181,7 +183,9 @@ class WatermarkPropagator:
     def _source(self, operator_id: str) -> _Operator:
         operator = self._known(operator_id)
         if operator.feeders:
-            raise WatermarkViolationError(operator_id, f"its watermark is that of its upstreams {', '.join(operator.feeders)}")
+            raise WatermarkViolationError(
+                operator_id, f"its watermark is that of its upstreams {', '.join(operator.feeders)}"
+            )
         return operator
 
     def _known(self, operator_id: str) -> _Operator:

@@ -7,8 +7,9 @@ clock. The runner promises, and a kernel may rely on it:
 * rows may come folded to `on_folded` instead, before `on_rows`, if the kernel's spec has a `prefold`;
 * `on_time` is called after `on_rows` of the same batch, with the same clock, when `clock.watermark` has reached the
   `wake_at` that the kernel returned last; it may be called in a batch without rows, and early calls are harmless;
-* `on_flush` is called in every shard when a graceful stop wants what has begun by `until`, the latest event time that the
-  stream has seen in any shard; that is closed then, in all shards alike, if `on_rows` follows because the query is resumed;
+* `on_flush` is called in every shard when a graceful stop wants what has begun by `until`, the latest event time that
+  the stream has seen in any shard; that is closed then, in all shards alike, if `on_rows` follows because the query is
+  resumed;
 * `on_tick` is called when a kernel asked for processing-time wake-ups (`tick_every`) and one is due;
 * the watermark never goes back; a call that fails is repeated from the same state with the same arguments.
 

@@ -2,8 +2,9 @@
 
 A row is a duplicate if a row with the same id was taken whose event time is at most `within` away, before or after; the
 first to arrive is taken. NULL is no id. The memory holds hashes of 96 bits in buckets by hash (see `keyed`), so that a
-batch reads only the buckets of its own ids. An id is forgotten when the watermark leaves no room for a row that the kernel would
-still take and that could be its duplicate; a bucket that nobody asks for is dropped when all of its ids are.
+batch reads only the buckets of its own ids. An id is forgotten when the watermark leaves no room for a row that the
+kernel would still take and that could be its duplicate; a bucket that nobody asks for is dropped when all of its ids
+are.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eventide.kernels.columns import Ints, column, ints
 from eventide.kernels.contract import DEDUP, SEQ, TS, Store
-from eventide.kernels.hashing import hash_rows
-from eventide.kernels.intervals import by_group_and_time, last_at_or_before
-from eventide.kernels.keyed import HASH, START, Directory, KeyedTable, Summary
+from eventide.kernels.state.keyed_table import HASH, START, Directory, KeyedTable, Summary
+from eventide.kernels.vector.columns import Ints, column, ints
+from eventide.kernels.vector.hashing import hash_rows
+from eventide.kernels.vector.intervals import by_group_and_time, last_at_or_before
 
 Mask = npt.NDArray[np.bool_]
 _MORE = "more"  # further bits of the id's hash
@@ -57,15 +58,19 @@ class Memory:
     def _check(self, ids: pa.Array, ts: Ints, watermark: int | None, directory: Directory, store: Store) -> Mask:
         hashes = hash_rows([ids], len(ids)).view(np.int64)
         more = hash_rows([ids], len(ids), seed=1).view(np.int64).astype(np.int32)
-        shelf = self._table.find(hashes, directory, store)
-        known = self._still_needed(shelf.asked, watermark)
+        bucket_rows = self._table.find(hashes, directory, store)
+        known = self._still_needed(bucket_rows.asked, watermark)
         all_hashes = np.concatenate((ints(known, HASH), hashes))
         group = _numbered(all_hashes, np.concatenate((ints(known, _MORE), more)))
         times = np.concatenate((ints(known, START), ts))
         taken = self._first_of_each(group, times, known.num_rows)
-        fresh = pa.Table.from_arrays([pa.array(ts[taken]), pa.array(hashes[taken]), pa.array(more[taken])], schema=_SCHEMA)
-        kept, changed = (self._still_needed(table, watermark) for table in (shelf.others, pa.concat_tables([known, fresh])))
-        self._table.write(shelf.buckets, kept, changed, directory, store)
+        fresh = pa.Table.from_arrays(
+            [pa.array(ts[taken]), pa.array(hashes[taken]), pa.array(more[taken])], schema=_SCHEMA
+        )
+        kept, changed = (
+            self._still_needed(table, watermark) for table in (bucket_rows.others, pa.concat_tables([known, fresh]))
+        )
+        self._table.write(bucket_rows.buckets, kept, changed, directory, store)
         return ~taken
 
     def _first_of_each(self, group: Ints, times: Ints, known: int) -> Mask:

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.errors import EngineError, OptionError
-from eventide.kernels.columns import column
 from eventide.kernels.contract import DETAIL, PROBLEM, TS, Clock, FoldingKernel, Kernel, KernelSpec, Output, Store
 from eventide.kernels.dedup import Memory
-from eventide.kernels.panes import PanedSpec
+from eventide.kernels.logic.panes import PanedSpec
 from eventide.kernels.prefold import Prefold
-from eventide.kernels.sides import DUPLICATE_REASON, STRICT_REASON, Sides
+from eventide.kernels.side_rows import DUPLICATE_REASON, STRICT_REASON, Sides
+from eventide.kernels.vector.columns import column
 
 WINDOW, STRICT, REASSIGN = "window", "strict", "reassign"
 
@@ -33,8 +33,8 @@ class IntakeSpec:
     """A kernel with the stage in front of it.
 
     `policy` is 'window' (the kernel decides what is late), 'strict' (every row with ts <= watermark is late) or
-    'reassign' (such a row takes the watermark as its event time if it is at most `max_lateness` behind, else it is late).
-    With `dedup_within` rows carry an id in the column DEDUP, and repeated ones are duplicates; see `dedup`.
+    'reassign' (such a row takes the watermark as its event time if it is at most `max_lateness` behind, else it is
+    late). With `dedup_within` rows carry an id in the column DEDUP, and repeated ones are duplicates; see `dedup`.
     """
 
     inner: InnerSpec
@@ -47,7 +47,9 @@ class IntakeSpec:
         if self.policy not in (WINDOW, STRICT, REASSIGN):
             raise OptionError(f"late.policy is {self.policy}", help=f"write {WINDOW}, {STRICT} or {REASSIGN}")
         if self.policy == REASSIGN and self.max_lateness is None:
-            raise OptionError("late.policy 'reassign' needs late.max_lateness", help="add 'late.max_lateness' = '1 minute'")
+            raise OptionError(
+                "late.policy 'reassign' needs late.max_lateness", help="add 'late.max_lateness' = '1 minute'"
+            )
 
     @property
     def main_schema(self) -> pa.Schema:
@@ -78,7 +80,11 @@ class Intake:
         self._sides = spec.sides
         self._inner = inner
         within = spec.dedup_within
-        self._memory = None if within is None else Memory(within, max(spec.inner.horizon, spec.max_lateness or 0), spec.fingerprint())
+        self._memory = (
+            None
+            if within is None
+            else Memory(within, max(spec.inner.horizon, spec.max_lateness or 0), spec.fingerprint())
+        )
 
     def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
         rows = rows.combine_chunks()
@@ -122,7 +128,9 @@ class Intake:
         return rows.filter(problems.is_null())
 
     def _without_late(self, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
-        """What the policy calls late goes before duplicates are looked for: an id that was not used is not remembered."""
+        """What the policy calls late goes before duplicates are looked for: an id that was not used is not
+        remembered.
+        """
         ts = column(rows, TS).to_numpy(zero_copy_only=False)
         behind = ts <= watermark if self._spec.policy == STRICT else ts < watermark - (self._spec.max_lateness or 0)
         if not behind.any():
@@ -132,7 +140,9 @@ class Intake:
         taken.side += self._sides.payloads(late, "late", STRICT_REASON)
         return rows.filter(pa.array(~behind))
 
-    def _without_duplicates(self, rows: pa.Table, memory: Memory, watermark: int | None, store: Store, taken: Output) -> pa.Table:
+    def _without_duplicates(
+        self, rows: pa.Table, memory: Memory, watermark: int | None, store: Store, taken: Output
+    ) -> pa.Table:
         repeated = memory.duplicates(rows, watermark, store)
         taken.gauges["dedup_bytes"] = memory.state_bytes(store)
         if not repeated.any():

@@ -1,7 +1,7 @@
 """Rows folded before they reach the operator: what travels is one partial per group, where that is less.
 
-Only rows that cannot be late are folded: a late row leaves with its original. The operator's watermark is not known where
-rows are read, but a line is that it cannot have passed; rows behind the line travel whole.
+Only rows that cannot be late are folded: a late row leaves with its original. The operator's watermark is not known
+where rows are read, but there is a bound that it cannot have passed; rows behind that bound travel whole.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from functools import cached_property
 import pyarrow as pa
 
 from eventide.kernels.aggregates import Aggregation
-from eventide.kernels.columns import ints
 from eventide.kernels.contract import TS
-from eventide.kernels.slices import SLICE
-from eventide.kernels.specs import WindowSpec
-from eventide.kernels.windows import Paces, latest
+from eventide.kernels.logic.spec import WindowSpec
+from eventide.kernels.state.slice_log import SLICE
+from eventide.kernels.vector.columns import ints
+from eventide.kernels.windows.grid import Grid, latest
 
 _SAMPLE = 65_536  # rows
 _WORTH = 0.5  # bytes of partials per byte of rows above which folding gains nothing
 
 
 @dataclass(frozen=True)
-class Line:
-    """How far time may have come: the operator's watermark is at most this, and a flush has closed what began by `flushed`."""
+class TimeBound:
+    """How far time may have come: the operator's watermark is at most this, and a flush has closed what began by
+    `flushed`.
+    """
 
     watermark: int | None = None
     flushed: int | None = None
@@ -34,17 +36,17 @@ class Line:
 @dataclass(frozen=True)
 class Prefold:
     spec: WindowSpec
-    paces: Paces
+    grid: Grid
 
     @cached_property
     def _aggregation(self) -> Aggregation:
         return self.spec.aggregation((SLICE,))
 
-    def fold(self, rows: pa.Table, line: Line) -> tuple[pa.Table, pa.Table] | None:
+    def fold(self, rows: pa.Table, bound: TimeBound) -> tuple[pa.Table, pa.Table] | None:
         """(the partial of the rows that cannot be late, the other rows); None if folding is not worth it."""
-        slices = self.paces.slices_of(ints(rows, TS))
-        begun = None if line.flushed is None else self.paces.last_begun(line.flushed)
-        late = self.paces.all_closed(slices, latest(self.paces.last_closed(line.watermark), begun))
+        slices = self.grid.slices_of(ints(rows, TS))
+        begun = None if bound.flushed is None else self.grid.last_begun(bound.flushed)
+        late = self.grid.all_closed(slices, latest(self.grid.last_closed(bound.watermark), begun))
         rest = rows.slice(0, 0)
         if late.any():
             rest, rows, slices = rows.filter(pa.array(late)), rows.filter(pa.array(~late)), slices[~late]

@@ -40,7 +40,9 @@ _IDENTITY_OPTIONS = ("path",)
 
 def canonical(stream: Stream) -> str:
     """The meaning of a stream, one fact a line."""
-    return "\n".join([*_query(stream.query, stream.emit), *_options(stream.options), *_relation(stream.query.input, "")])
+    return "\n".join(
+        [*_query(stream.query, stream.emit), *_options(stream.options), *_relation(stream.query.input, "")]
+    )
 
 
 def difference(old: str, new: str) -> str:

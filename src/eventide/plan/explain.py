@@ -54,7 +54,9 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
         facts += [("aggregate", f"{call.name} = {call.sql}{_typed(call.name, types)}") for call in physical.aggregates]
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
-        within = "" if physical.options.max_lateness is None else f" within {format_duration(physical.options.max_lateness)}"
+        within = (
+            "" if physical.options.max_lateness is None else f" within {format_duration(physical.options.max_lateness)}"
+        )
         facts.append(("late policy", f"{policy.value}{within}"))
     if physical.options.max_groups is not None:
         facts.append(("max groups", str(physical.options.max_groups)))
@@ -65,7 +67,9 @@ def _pack(physical: Physical, types: Mapping[str, str]) -> _Node:
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
     by = ", ".join(key.sql for key in physical.keys)
     title = f"Pack and shuffle{shards}" + (f" by {by}" if by else "")
-    return _Node(title, [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in physical.packed])
+    return _Node(
+        title, [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in physical.packed]
+    )
 
 
 def _watermark(physical: Physical, branch: Branch) -> _Node:
@@ -92,7 +96,9 @@ def _source(branch: Branch) -> _Node:
     facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in source.columns))]
     facts += [(name, value) for name, value in sorted(source.options.items())]
     if source.dedup is not None:
-        facts.append(("deduplicate", f"by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}"))
+        facts.append(
+            ("deduplicate", f"by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}")
+        )
     if source.idle_timeout is not None:
         facts.append(("idle after", format_duration(source.idle_timeout)))
     facts.append(("max future skew", format_duration(source.max_future_skew)))

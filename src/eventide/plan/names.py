@@ -7,13 +7,14 @@ import re
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that Spark could read as something other than a column: its reserved words, literals and types.
 _KEYWORDS = frozenset(
-    """all and anti any array as asc at authorization between both by case cast check collate column constraint create cross
-    current_date current_time current_timestamp current_user date default delete desc describe distinct div drop else end
-    escape except exists explode extract false fetch filter for foreign from full grant group grouping having if ilike in inner
-    insert intersect interval into is join last lateral leading left like limit localtimestamp map minus natural not null nulls
-    of offset on only or order outer over overlaps overlay partition position primary recursive references regexp right rlike
-    row rows select semi session_user set some start struct substring sum table tablesample then time timestamp timestamp_ltz
-    timestamp_ntz to trailing transform trim true try_cast union unique unknown unnest user using values when where window
+    """all and anti any array as asc at authorization between both by case cast check collate column constraint create
+    cross current_date current_time current_timestamp current_user date default delete desc describe distinct div drop
+    else end escape except exists explode extract false fetch filter for foreign from full grant group grouping having
+    if ilike in inner insert intersect interval into is join last lateral leading left like limit localtimestamp map
+    minus natural not null nulls of offset on only or order outer over overlaps overlay partition position primary
+    recursive references regexp right rlike row rows select semi session_user set some start struct substring sum table
+    tablesample then time timestamp timestamp_ltz timestamp_ntz to trailing transform trim true try_cast union unique
+    unknown unnest user using values when where window
     with within""".split()
 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventide.plan.logical import Emit, Filter, Named, Project, Source, Stream, StreamOptions, Window
-from eventide.scan.expressions import Expression
+from eventide.tasks.expressions import Expression
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ def _unoptimized(stream: Stream) -> Physical:
         names = tuple(f"__i{len(packed_inputs) + number}" for number in range(len(call.inputs)))
         packed_inputs += [Named(name, sql) for name, sql in zip(names, call.inputs, strict=True)]
         packed_aggregates.append(
-            PackedAggregate(call.name, call.function, names, call.distinct, call.parameters, call_text(call), call.returns)
+            PackedAggregate(
+                call.name, call.function, names, call.distinct, call.parameters, call_text(call), call.returns
+            )
         )
     packed_originals = [Named(f"__o{number}", quoted(column.name)) for number, column in enumerate(query.columns)]
     return Physical(
@@ -45,7 +47,9 @@ def _unoptimized(stream: Stream) -> Physical:
         time=query.time,
         packed=(*packed_keys, *packed_inputs, *packed_originals),
         keys=tuple(Named(key.name, packed.name) for key, packed in zip(keys, packed_keys, strict=True)),
-        originals=tuple(Named(column.name, packed.name) for column, packed in zip(query.columns, packed_originals, strict=True)),
+        originals=tuple(
+            Named(column.name, packed.name) for column, packed in zip(query.columns, packed_originals, strict=True)
+        ),
         aggregates=tuple(packed_aggregates),
         window=query.window if isinstance(query, WindowAggregate) else None,
         ordered=not isinstance(query, WindowAggregate) and query.ordered,

@@ -25,7 +25,9 @@ _WINDOW_COLUMNS = [
 
 @dataclass(frozen=True)
 class Analyzed:
-    """`packed` by packed name; `results` by aggregate name; `main` is what the kernel gives, with window_id appended."""
+    """`packed` by packed name; `results` by aggregate name; `main` is what the kernel gives, with window_id
+    appended.
+    """
 
     packed: dict[str, StructField]
     results: dict[str, StructField]
@@ -61,7 +63,9 @@ def _results(relation: DataFrame, physical: Physical) -> dict[str, StructField]:
     """What the aggregates return: Spark knows its own, the others say it themselves."""
     known = tuple(Named(a.name, a.sql) for a in physical.aggregates if a.returns is None)
     found = _typed(relation, known) if known else {}
-    own = {a.name: StructField(a.name, parsed_type(a.sql, a.returns)) for a in physical.aggregates if a.returns is not None}
+    own = {
+        a.name: StructField(a.name, parsed_type(a.sql, a.returns)) for a in physical.aggregates if a.returns is not None
+    }
     return {a.name: (own if a.name in own else found)[a.name] for a in physical.aggregates}
 
 
@@ -70,7 +74,9 @@ def parsed_type(sql: str, text: str) -> DataType:
     try:
         return DataType.fromDDL(text)
     except ParseException:
-        raise SqlError(f"{sql}: {text} is not a type of Spark's", help="write bigint, double, array<string>, ...") from None
+        raise SqlError(
+            f"{sql}: {text} is not a type of Spark's", help="write bigint, double, array<string>, ..."
+        ) from None
 
 
 def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructField]:

@@ -11,31 +11,31 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
+from eventide.connectors.embedded.read import controls, inbox_frame
+from eventide.connectors.files.fused import decoded, fused_scan, scanned, settings_of
+from eventide.connectors.files.read import check_folder, has_partition_folders
+from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, OP, SEQ
 from eventide.kernels.intake import IntakeSpec
+from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.logical import EmitMode, Filter, Tumble
-from eventide.plan.meeting import Meet, meeting
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
-from eventide.scan.finishing import finish
-from eventide.scan.fused import FusedScan
-from eventide.scan.output import RANK, Finish, WindowIds
-from eventide.scan.packing import HOW, PACKED, Meeting, Packing
-from eventide.scan.row_groups import RowGroups
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
-from eventide.spark.kernels import kernel_spec
+from eventide.spark.arrow_types import to_arrow_schema
+from eventide.spark.kernel_spec import kernel_spec
 from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
 from eventide.spark.processor import ShardProcessor
-from eventide.spark.resolve import CARRIED, MARK, PASSED, override, resolve_scan
+from eventide.spark.resolve import CARRIED, MARK, override, resolve_scan
 from eventide.spark.shard import SIDE_OUTPUT_SCHEMA, ShardWork
 from eventide.spark.sharding import shard_numbers
-from eventide.spark.sources.common import Scans, SourceContext, user_schema, with_hidden
-from eventide.spark.sources.embedded import controls, inbox_frame
-from eventide.spark.sources.files import check_folder, has_partition_folders
-from eventide.spark.sources.registry import source_frame
-from eventide.spark.sources.scan import decoded, fused_scan, scanned, settings_of
-from eventide.spark.types import to_arrow_schema
+from eventide.tasks.finishing import finish
+from eventide.tasks.fused_scan import FusedScan
+from eventide.tasks.packing import HOW, PACKED, Packing, ShardBy
+from eventide.tasks.row_groups import RowGroups
+from eventide.tasks.select_list import RANK, Finish, WindowIds
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,16 @@ class Compiled:
     fused: tuple[bool, ...]  # per source: whether tasks read its files by themselves
 
 
-def compile_stream(physical: Physical, context: SourceContext, shards: int, *, typed: bool = False, decodes: bool = False) -> Compiled:
+def compile_stream(
+    physical: Physical, context: SourceContext, shards: int, *, typed: bool = False, decodes: bool = False
+) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
-    With `decodes` Spark decodes, behind the fused scans, lines that only it can judge. Without, a scan that meets one fails
-    with LinesLeftToSpark: most streams never do, and what stands ready costs every batch.
+    With `decodes` Spark decodes, behind the fused scans, lines that only it can judge. Without, a scan that meets one
+    fails with LinesLeftToSpark: most streams never do, and what stands ready costs every batch.
 
-    What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select list that
-    only Spark can evaluate.
+    What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
+    list that only Spark can evaluate.
     """
     inbox = inbox_frame(context)
     numbers = tuple(shard_numbers(shards))
@@ -75,9 +77,15 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, *, t
     for number, (frame, fusion) in enumerate(zip(frames, fusions, strict=True)):
         packing = _packing(physical, number, numbers, spec)
         if fusion is None or context.scans is None:
-            packed.append(_to_pack(physical, number, frame, names, analyzed).drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA))
+            packed.append(
+                _to_pack(physical, number, frame, names, analyzed)
+                .drop(PASSED)
+                .mapInArrow(Packer(packing), PACKED_SCHEMA)
+            )
         else:
-            scan = fused_scan(physical, physical.branches[number].source, fusion, packing, decodes or fusion.left_to_spark)
+            scan = fused_scan(
+                physical, physical.branches[number].source, fusion, packing, decodes or fusion.left_to_spark
+            )
             packed.append(_fused(context, context.scans, physical, number, frames, names, analyzed, scan))
     if inbox is not None:
         told = [controls(inbox, branch.source, number, numbers) for number, branch in enumerate(physical.branches)]
@@ -97,7 +105,9 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, *, t
 
 def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
     """The plan with the files of these branches read by Spark."""
-    branches = [replace(branch, fusion=None) if number in numbers else branch for number, branch in enumerate(physical.branches)]
+    branches = [
+        replace(branch, fusion=None) if number in numbers else branch for number, branch in enumerate(physical.branches)
+    ]
     return replace(physical, branches=tuple(branches))
 
 
@@ -112,10 +122,13 @@ def _fusion(context: SourceContext, branch: Branch) -> Fusion | None:
         return None
     if source.options.get("format", "json") != "json":
         raise OptionError(
-            f"source {source.name}: target_latency is for files that tasks can read by themselves, and here {branch.not_fused}",
+            f"source {source.name}: target_latency is for files that tasks can read by themselves, and here "
+            f"{branch.not_fused}",
             help="leave target_latency out, and bound batches with max_files_per_batch",
         )
-    return Fusion(tuple((column.name, column.type) for column in source.columns), None, None, (), None, left_to_spark=True)
+    return Fusion(
+        tuple((column.name, column.type) for column in source.columns), None, None, (), None, left_to_spark=True
+    )
 
 
 def _fits(fusion: Fusion, analyzed: Analyzed) -> bool:
@@ -144,7 +157,7 @@ def _fused(
 ) -> DataFrame:
     """What the scan has packed, and behind it the lines that it leaves to Spark."""
     source = physical.branches[number].source
-    frame = scanned(context.spark, settings_of(context.spark, source, scan, scans.folder / str(number), scans.line))
+    frame = scanned(context.spark, settings_of(source, scan, scans.folder / str(number), scans.bound, scans.tasks))
     if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
         return frame.select(*PACKED.names)
     lines = _branch(physical, number, decoded(frame, source, scan.reader.columns))
@@ -173,7 +186,9 @@ def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:
     try:
         common = reduce(DataFrame.union, [frame.select(*[f"`{n}`" for n in names]) for frame in renamed]).schema
     except AnalysisException as error:
-        raise SqlError(f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches") from None
+        raise SqlError(
+            f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches"
+        ) from None
     casts = [[F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in common.fields] for _ in renamed]
     return [frame.select(*cast, *CARRIED) for frame, cast in zip(renamed, casts, strict=True)]
 
@@ -197,27 +212,29 @@ def _packing(physical: Physical, number: int, numbers: tuple[int, ...], spec: In
     watermark = physical.branches[number].watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
     lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
-    return Packing(number, numbers, _meeting(physical), lag, MARK if is_carried else None, spec.prefold())
+    return Packing(number, numbers, _shard_by(physical), lag, MARK if is_carried else None, spec.prefold())
 
 
-def _meeting(physical: Physical) -> Meeting:
-    match meeting(physical):
-        case Meet.EVERYTHING:
-            return Meeting()
-        case Meet.NOTHING:
-            return Meeting(anywhere=True)
-        case Meet.IDENTITY:
-            return Meeting((DEDUP,))
-        case Meet.WINDOW if isinstance(physical.window, Tumble):
-            return Meeting(window=(physical.window.offset, physical.window.size))
+def _shard_by(physical: Physical) -> ShardBy:
+    match co_location(physical):
+        case CoLocation.EVERYTHING:
+            return ShardBy()
+        case CoLocation.NOTHING:
+            return ShardBy(anywhere=True)
+        case CoLocation.IDENTITY:
+            return ShardBy((DEDUP,))
+        case CoLocation.WINDOW if isinstance(physical.window, Tumble):
+            return ShardBy(window=(physical.window.offset, physical.window.size))
         case _:
-            return Meeting(tuple(key.sql for key in physical.keys))
+            return ShardBy(tuple(key.sql for key in physical.keys))
 
 
 def _wide_schema(main: StructType) -> StructType:
     side = DataType.fromDDL(
-        "kind string, reason string, event_time timestamp, window_start timestamp, window_end timestamp, group_key string, "
-        "original_event string, error_detail string, processing_time timestamp, watermark timestamp, plan_id string, shard int"
+        "kind string, reason string, event_time timestamp, window_start timestamp, window_end timestamp, "
+        "group_key string, "
+        "original_event string, error_detail string, processing_time timestamp, watermark timestamp, plan_id "
+        "string, shard int"
     )
     fields = [StructField(TAG, StringType()), *main.fields, StructField(SIDE, side), StructField(ACCOUNT, StringType())]
     return StructType(fields)
@@ -231,7 +248,10 @@ def _finished_by_tasks(physical: Physical, analyzed: Analyzed) -> Finish | None:
     made = finish(outputs, physical.having, columns, physical.plan_id, rank)
     if made is None or len(outputs) < len(physical.outputs):
         return None
-    fits = all(field.dataType.simpleString() == each.type for field, (_, each) in zip(analyzed.outputs.fields, made.outputs, strict=True))
+    fits = all(
+        field.dataType.simpleString() == each.type
+        for field, (_, each) in zip(analyzed.outputs.fields, made.outputs, strict=True)
+    )
     return made if fits else None
 
 

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 
+from eventide.connectors.contract import Scans, SourceContext
+from eventide.connectors.foreach.write import ForeachSink, Function
+from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, SqlError
-from eventide.eventtime.heartbeat import Heartbeat, Pulse
+from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
@@ -25,19 +28,16 @@ from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.side import SideOutput
-from eventide.spark.sinks.channel import Channel
-from eventide.spark.sinks.foreach import ForeachSink, Function
-from eventide.spark.sinks.registry import open_sink
-from eventide.spark.sources.common import Scans, SourceContext
+from eventide.spark.side_channel import Channel
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
-from eventide.storage.late_line import LateLine
 from eventide.storage.layout import Layout
 from eventide.storage.outbox import Outbox
 from eventide.storage.payloads import JSON_FIELDS, original_rows
 from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Results
 from eventide.storage.spool import Spool
+from eventide.storage.time_bound import TimeBoundFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,14 @@ _LAST_DELIVERIES_SECONDS = 5.0  # for side sinks, when a stream is let go
 
 
 class Engine:
-    def __init__(self, layout: Layout, spark: SparkSession | None, master: str | None, conf: Mapping[str, str], shards: int | None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        spark: SparkSession | None,
+        master: str | None,
+        conf: Mapping[str, str],
+        shards: int | None,
+    ) -> None:
         self._layout = layout
         self._owns_spark = spark is None
         self.spark = sessions.acquire(master, conf) if spark is None else spark
@@ -56,7 +63,10 @@ class Engine:
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
 
     def open(
-        self, stream: logical.Stream, sinks: Iterable[logical.Sink], side_sinks: Mapping[str, logical.Sink] | None = None
+        self,
+        stream: logical.Stream,
+        sinks: Iterable[logical.Sink],
+        side_sinks: Mapping[str, logical.Sink] | None = None,
     ) -> RunningStream:
         """The stream, compiled and ready, from its checkpoint if it has one. Raises what is wrong with it.
 
@@ -68,11 +78,11 @@ class Engine:
         settings, compiled = self._settings(stream, physical)
         inbox = Inbox(self._layout.inbox(stream.name))
         names = tuple(branch.source.name for branch in physical.branches)
-        heartbeat = Heartbeat(_pulses(physical), compiled.spec.tick_every)
+        heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
-        line = LateLine(self._layout.late_line(stream.name)) if any(compiled.fused) else None
-        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side, line=line)
+        bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
+        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side, bound=bound)
         spools = {name: Spool(self._layout.source(name)) for name in names}
         running = RunningStream(
             stream.name,
@@ -91,7 +101,9 @@ class Engine:
             self._call(stream.name, function, late)
         return running
 
-    def _side_output(self, stream: logical.Stream, sinks: Mapping[str, logical.Sink], results: Results, identity: str) -> SideOutput:
+    def _side_output(
+        self, stream: logical.Stream, sinks: Mapping[str, logical.Sink], results: Results, identity: str
+    ) -> SideOutput:
         by_sink: dict[str, dict[str, Route]] = {}
         for kind, route in stream.routes.items():
             if route.names_sink:
@@ -107,7 +119,9 @@ class Engine:
             for name, routes in by_sink.items()
         ]
         goes_back = any(route.source is not None for route in stream.routes.values())
-        return SideOutput(stream.routes, channels, Outbox(self._layout.reinject(stream.name), stream.name) if goes_back else None)
+        return SideOutput(
+            stream.routes, channels, Outbox(self._layout.reinject(stream.name), stream.name) if goes_back else None
+        )
 
     def opened(self, name: str) -> RunningStream | None:
         """The stream if it has been opened; opens nothing."""
@@ -150,7 +164,9 @@ class Engine:
         replays.finish(number, upto, corrected, payloads.num_rows)
         return corrected
 
-    def _write_corrections(self, stream: logical.Stream, sinks: Iterable[logical.Sink], number: int, rows: pa.Table) -> None:
+    def _write_corrections(
+        self, stream: logical.Stream, sinks: Iterable[logical.Sink], number: int, rows: pa.Table
+    ) -> None:
         """To the sinks, numbered apart from the stream's batches: under another identity, or below zero."""
         identity = f"{read_json(self._layout.plan(stream.name))['identity']}late"
         for sink in sinks:
@@ -197,7 +213,7 @@ class Engine:
         name = physical.stream.name
         session = sessions.streaming_session(self.spark, shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
-        scans = Scans(self._layout.scans(name), self._layout.late_line(name))
+        scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
         context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", scans)
         compiled = compile_stream(physical, context, shards, decodes=decodes)
         sessions.start_workers(session)
@@ -211,14 +227,22 @@ class Engine:
         return compiled
 
     def _settings(self, stream: logical.Stream, physical: Physical) -> tuple[dict[str, Any], Compiled]:
-        """What was fixed when the stream first ran: its meaning, its place, its shards, its identity, and who reads its files."""
+        """What was fixed when the stream first ran: its meaning, its place, its shards, its identity, and who reads its
+        files.
+        """
         path = self._layout.plan(stream.name)
         kept: dict[str, Any] | None = read_json(path)
         text, place = canonical(stream), str(self._layout.root)
         if kept is None:
             shards = stream.options.shards or self._default_shards
             compiled = self._compile(physical, shards)
-            kept = {"plan_id": physical.plan_id, "plan": text, "shards": shards, "identity": uuid.uuid4().hex[:12], "place": place}
+            kept = {
+                "plan_id": physical.plan_id,
+                "plan": text,
+                "shards": shards,
+                "identity": uuid.uuid4().hex[:12],
+                "place": place,
+            }
             kept["fused"] = list(compiled.fused)
             write_json(path, kept)
             return kept, compiled
@@ -230,20 +254,25 @@ class Engine:
         compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False))
         if list(compiled.fused) != kept["fused"]:
             raise CheckpointError(
-                f"stream {stream.name} has begun with a fused scan, and Spark's own reader would not know which files it has taken",
+                f"stream {stream.name} has begun with a fused scan, and Spark's own reader would not know which "
+                "files it has taken",
                 help="leave 'fused_scan' as it was, or start anew with another checkpoint folder",
             )
         return kept, compiled
 
 
-def _pulses(physical: Physical) -> list[Pulse]:
+def _timings(physical: Physical) -> list[SourceTiming]:
     by_name = {branch.source.name: branch for branch in physical.branches}
-    return [Pulse(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark)) for name, branch in by_name.items()]
+    return [
+        SourceTiming(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark))
+        for name, branch in by_name.items()
+    ]
 
 
 def moved(origin: str, place: str) -> CheckpointError:
     return CheckpointError(
-        f"the checkpoint {place} was made as {origin} and moved or copied from there: Spark's files in it name the place, and would take "
+        f"the checkpoint {place} was made as {origin} and moved or copied from there: Spark's files in it name "
+        "the place, and would take "
         "all input for new",
         help=f"move it back to {origin}, or mount it there; a checkpoint cannot change its place",
     )

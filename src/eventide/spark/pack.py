@@ -1,4 +1,4 @@
-"""Rows on their way into and out of the operator, as Spark sees them: mapInArrow functions around `scan.packing`."""
+"""Rows on their way into and out of the operator, as Spark sees them: mapInArrow functions around `tasks.packing`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from eventide.kernels.contract import SEQ
-from eventide.scan.packing import PACKED, Packing, as_batch, from_blob
+from eventide.tasks.packing import PACKED, Packing, as_batch, from_blob, spark_ddl
 
-# scan.packing.PACKED, as Spark says it
-PACKED_SCHEMA = (
-    "shard int, max_ts timestamp, branch int, claim long, top long, control string, at long, folded long, facts string, blob binary"
-)
+PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
 
 
@@ -46,7 +43,9 @@ class Packer:
 
 @dataclass(frozen=True)
 class PassingPacker:
-    """mapInArrow function behind a fused scan: what is packed in column `passed` goes on as it is, other rows are packed."""
+    """mapInArrow function behind a fused scan: what is packed in column `passed` goes on as it is, other rows are
+    packed.
+    """
 
     packing: Packing
     passed: str
@@ -107,11 +106,15 @@ class Unpacker:
             return self._fill({TAG: [tag], ACCOUNT: [json.dumps(json.loads(blob))]}, 1)
         table = from_blob(blob)
         if tag == "side":
-            struct = pa.StructArray.from_arrays([column.combine_chunks() for column in table.columns], fields=list(table.schema))
+            struct = pa.StructArray.from_arrays(
+                [column.combine_chunks() for column in table.columns], fields=list(table.schema)
+            )
             return self._fill({TAG: [tag] * table.num_rows, SIDE: struct}, table.num_rows)
         if self.decorate is not None:
             table = self.decorate(table)
-        return self._fill({TAG: [tag] * table.num_rows, **{name: table[name] for name in table.column_names}}, table.num_rows)
+        return self._fill(
+            {TAG: [tag] * table.num_rows, **{name: table[name] for name in table.column_names}}, table.num_rows
+        )
 
     def _fill(self, columns: dict[str, object], rows: int) -> pa.Table:
         arrays = []

@@ -1,7 +1,8 @@
-"""The stateful operator, as Spark's transformWithState calls it: with a shard's packed rows, or when the shard's timer has expired.
+"""The stateful operator, as Spark's transformWithState calls it: with a shard's packed rows, or when the shard's timer
+has expired.
 
-For every query Spark starts a Python process that does nothing but ask which states `init` declares. So this module imports
-little: the kernel and all that it needs are loaded when the first rows come.
+For every query Spark starts a Python process that does nothing but ask which states `init` declares. So this module
+imports little: the kernel and all that it needs are loaded when the first rows come.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 
 # As types and not as text, which Spark would send to the JVM to parse in every task.
 _VALUE = StructType([StructField("value", BinaryType())])
-_PLACE = StructType([StructField("space", StringType()), StructField("bucket", LongType()), StructField("number", IntegerType())])
+_PLACE = StructType(
+    [StructField("space", StringType()), StructField("bucket", LongType()), StructField("number", IntegerType())]
+)
 
 
 class States(NamedTuple):
-    """See `spark.store`."""
+    """See `spark.state_store`."""
 
     listing: ValueState
     blobs: MapState

@@ -12,12 +12,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from eventide.errors import OptionError
 from eventide.kernels.contract import EMIT_EPOCH, OP, WINDOW_END, WINDOW_START
-from eventide.kernels.windows import Paces
+from eventide.kernels.windows.grid import Grid
 from eventide.plan.logical import EmitMode, Hop, LatePolicy, Tumble
 from eventide.plan.physical import Physical
 from eventide.plan.side_output import REINJECT
-from eventide.scan.output import WindowIds
 from eventide.spark.session import frame_of
+from eventide.tasks.select_list import WindowIds
 
 # What merges two results of an aggregate into one. Others need more than their result: avg its count, and so on.
 MERGES = {
@@ -41,7 +41,8 @@ def check_replayable(physical: Physical) -> None:
         listed = "\n".join(f"  - {reason}" for reason in reasons)
         raise OptionError(
             f"late rows of {name} cannot be replayed exactly:\n{listed}",
-            help=f"read them with db.read('{name}$late'), or run the stream anew with a longer lag: eventide late advise {name}",
+            help=f"read them with db.read('{name}$late'), or run the stream anew with a longer lag: eventide late "
+            f"advise {name}",
         )
 
 
@@ -52,7 +53,11 @@ def _shape(physical: Physical) -> list[str]:
         reasons.append("only tumbling and hopping windows have closed windows that stay as they are")
     if physical.emit.mode in (EmitMode.FINAL, EmitMode.CHANGES):
         mode = physical.emit.mode.value.upper()
-        reasons.append(f"EMIT {mode} keeps no late rows" if mode == "FINAL" else f"EMIT {mode} is a change log, which has no corrections")
+        reasons.append(
+            f"EMIT {mode} keeps no late rows"
+            if mode == "FINAL"
+            else f"EMIT {mode} is a change log, which has no corrections"
+        )
     if physical.options.late_policy is not LatePolicy.WINDOW:
         reasons.append(f"with late.policy {physical.options.late_policy.value} a late row's window may still be open")
     if physical.having is not None:
@@ -66,7 +71,9 @@ def _shape(physical: Physical) -> list[str]:
 
 def _columns(physical: Physical) -> list[str]:
     plain = {output.sql for output in physical.outputs}
-    reasons = [f"the key {key.name} is not selected" for number, key in enumerate(physical.keys) if f"__k{number}" not in plain]
+    reasons = [
+        f"the key {key.name} is not selected" for number, key in enumerate(physical.keys) if f"__k{number}" not in plain
+    ]
     if not plain & {WINDOW_START, WINDOW_END}:
         reasons.append("neither window_start nor window_end is selected")
     return reasons
@@ -77,7 +84,10 @@ def _aggregates(physical: Physical) -> list[str]:
     reasons = []
     for call in physical.aggregates:
         if call.function not in MERGES or (call.distinct and call.function not in _REPEATS_ARE_HARMLESS):
-            reasons.append(f"{call.sql} cannot be merged from its result; of the built-in ones these can: {', '.join(sorted(set(MERGES)))}")
+            reasons.append(
+                f"{call.sql} cannot be merged from its result; of the built-in ones these can: "
+                f"{', '.join(sorted(set(MERGES)))}"
+            )
         elif call.name not in plain:
             reasons.append(f"{call.sql} is not selected by itself, only inside an expression")
     return reasons
@@ -104,26 +114,26 @@ def corrections(
 
 def _with_windows(physical: Physical, late: pa.Table, times: pa.Array) -> pa.Table:
     """Each row once per window that it is in, with that window's start."""
-    paces = _paces(physical)
-    slices = paces.slices_of(times.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    places, windows = paces.windows_of_each(slices, None)
-    starts = pa.array(paces.starts(windows), pa.int64()).cast(_MOMENT)
+    grid = _grid(physical)
+    slices = grid.slices_of(times.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    places, windows = grid.windows_of_each(slices, None)
+    starts = pa.array(grid.starts(windows), pa.int64()).cast(_MOMENT)
     return late.take(pa.array(places, pa.int64())).append_column(_START, starts)
 
 
-def _paces(physical: Physical) -> Paces:
+def _grid(physical: Physical) -> Grid:
     window = physical.window
     if isinstance(window, Tumble):
-        return Paces(window.size, window.size, window.offset, 0)
+        return Grid(window.size, window.size, window.offset, 0)
     if isinstance(window, Hop):
-        return Paces(window.size, window.slide, window.offset, 0)
+        return Grid(window.size, window.slide, window.offset, 0)
     raise OptionError("only tumbling and hopping windows can be replayed")
 
 
 def _emitted(session: SparkSession, physical: Physical, before: pa.Table) -> DataFrame:
     """The last row that was emitted of each group and window, and how many there were."""
     plain = {output.sql: output.name for output in physical.outputs}
-    size = _paces(physical).size
+    size = _grid(physical).size
     rows = before.append_column(_ORDER, pa.array(np.arange(before.num_rows)))
     frame = frame_of(session, rows)
     if WINDOW_START in plain:
@@ -140,16 +150,23 @@ def _merged(rows: DataFrame, physical: Physical) -> DataFrame:
     """One row per group and window that late rows belong to."""
     keys = [f"__k{number}" for number in range(len(physical.keys))]
     types = {field.name: field.dataType for field in rows.schema.fields}
-    values = [F.expr(f"{MERGES[call.function]}({call.name})").cast(types[call.name]).alias(call.name) for call in physical.aggregates]
-    grouped = rows.groupBy(WINDOW_START, *keys).agg(*values, F.sum(EMIT_EPOCH).alias(EMIT_EPOCH), F.max(_LATE).alias(_LATE))
+    values = [
+        F.expr(f"{MERGES[call.function]}({call.name})").cast(types[call.name]).alias(call.name)
+        for call in physical.aggregates
+    ]
+    grouped = rows.groupBy(WINDOW_START, *keys).agg(
+        *values, F.sum(EMIT_EPOCH).alias(EMIT_EPOCH), F.max(_LATE).alias(_LATE)
+    )
     return grouped.where(F.col(_LATE) == 1).drop(_LATE).orderBy(WINDOW_START, *keys)
 
 
 def _finished(session: SparkSession, physical: Physical, merged: pa.Table) -> pa.Table:
     """The select list over the merged groups, as for rows that leave the operator."""
     starts = merged[WINDOW_START].cast(pa.int64()).to_numpy()
-    ends = pa.array(starts + _paces(physical).size, pa.int64()).cast(_MOMENT)
-    wide = merged.append_column(WINDOW_END, ends).append_column(OP, pa.repeat(pa.scalar(1, pa.int32()), merged.num_rows))
+    ends = pa.array(starts + _grid(physical).size, pa.int64()).cast(_MOMENT)
+    wide = merged.append_column(WINDOW_END, ends).append_column(
+        OP, pa.repeat(pa.scalar(1, pa.int32()), merged.num_rows)
+    )
     frame = frame_of(session, WindowIds(physical.plan_id)(wide))
     chosen = [F.expr(output.sql).alias(output.name) for output in physical.outputs]
     return frame.select(*chosen).toArrow()

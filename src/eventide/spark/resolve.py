@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
+from eventide.connectors.contract import CORRUPT, PASSED, RECEIVED
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import (
@@ -27,13 +28,11 @@ from eventide.eventtime.resolution import (
 )
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.plan.logical import Source
-from eventide.scan.packing import HOW
 from eventide.spark.analysis import first_sentence
-from eventide.spark.eventtime import micros, timestamp_micros
-from eventide.spark.sources.common import CORRUPT, RECEIVED
+from eventide.spark.event_time_parsers import micros, timestamp_micros
+from eventide.tasks.packing import HOW
 
 MARK = "__mark"  # the watermark that a row carries, in microseconds
-PASSED = "__passed"  # a packed row that a fused scan has made already; its other columns mean nothing
 CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, MARK, PASSED)
 
 
@@ -44,7 +43,9 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     """
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
-    value, declared = _declared(frame, source) if event_time else (F.lit(None).cast("string"), F.lit(None).cast("bigint"))
+    value, declared = (
+        _declared(frame, source) if event_time else (F.lit(None).cast("string"), F.lit(None).cast("bigint"))
+    )
     own = F.coalesce(*_metadata(source, schema), F.col(RECEIVED)) if event_time else F.lit(None).cast("bigint")
     time = F.coalesce(declared, own, now)
     found = F.when(declared.isNotNull(), DECLARED).when(own.isNotNull(), FROM_METADATA).otherwise(FROM_PROCESSING)
@@ -72,7 +73,11 @@ def _declared(frame: DataFrame, source: Source) -> tuple[Column, Column]:
         return F.lit(None).cast("string"), F.lit(None).cast("bigint")
     text, time = F.lit(None).cast("string"), F.lit(None).cast("bigint")
     for declaration in reversed(source.messages or (source.event_time,)):
-        value = F.col(".".join(f"`{part}`" for part in declaration.column.split(".")) if source.messages else f"`{declaration.column}`")
+        value = F.col(
+            ".".join(f"`{part}`" for part in declaration.column.split("."))
+            if source.messages
+            else f"`{declaration.column}`"
+        )
         what = f"source {source.name}: EVENT TIME {declaration.column}"
         try:
             kind = frame.select(value.alias("t")).schema["t"].dataType
@@ -90,7 +95,11 @@ def _metadata(source: Source, schema: StructType) -> list[Column]:
     found = []
     for name in METADATA_COLUMNS:
         for field in schema.fields:
-            if field.name.lower() == name and name not in declared and isinstance(field.dataType, TimestampType | StringType):
+            if (
+                field.name.lower() == name
+                and name not in declared
+                and isinstance(field.dataType, TimestampType | StringType)
+            ):
                 found.append(F.unix_micros(F.col(f"`{field.name}`").try_cast("timestamp")))
     return found
 

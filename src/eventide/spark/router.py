@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.scan.output import RANK
-from eventide.scan.packing import from_blob
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side import SideOutput
-from eventide.spark.sinks.contract import Sink
-from eventide.storage.late_line import LateLine
 from eventide.storage.payloads import PAYLOAD_SCHEMA, original_rows, to_payloads
 from eventide.storage.results import Account, Results, add_counts
+from eventide.storage.time_bound import TimeBoundFile
+from eventide.tasks.packing import from_blob
+from eventide.tasks.select_list import RANK
 
 ROWS_IN = "rows_in"
 FALLBACK = "event_time_from_processing_time"
@@ -45,14 +45,16 @@ class Router:
     sinks: list[Sink] = field(default_factory=list)
     late_sinks: list[Sink] = field(default_factory=list)
     side: SideOutput = field(default_factory=lambda: SideOutput({}))
-    line: LateLine | None = None
+    bound: TimeBoundFile | None = None
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
     failure: BaseException | None = None
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
-            table = frame.toArrow()  # of a batch that is known, too: Spark insists that every shard commits its state again
+            table = (
+                frame.toArrow()
+            )  # of a batch that is known, too: Spark insists that every shard commits its state again
             if not self.results.has(batch):
                 self._route(table, batch)
         except BaseException as error:
@@ -79,8 +81,8 @@ class Router:
             for sink in self.late_sinks:
                 sink.write(batch, late)
         self.side.send_back(batch, side)
-        if self.line is not None:
-            self.line.draw(account)
+        if self.bound is not None:
+            self.bound.draw(account)
         self.results.write(main, self.side.keep(side), account)
         self.side.stored(batch)
 
@@ -88,8 +90,13 @@ class Router:
         if main is None:
             return self.outputs.empty_table()
         if main.num_rows and main[RANK].null_count == 0:
-            main = main.take(pc.array_sort_indices(main[RANK]))  # stable: what is taken back, of all shards, comes first
-        columns = [main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type) for field in self.outputs]
+            main = main.take(
+                pc.array_sort_indices(main[RANK])
+            )  # stable: what is taken back, of all shards, comes first
+        columns = [
+            main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
+            for field in self.outputs
+        ]
         return pa.Table.from_arrays(columns, schema=self.outputs)
 
     def _account(self, batch: int, accounts: list[str]) -> Account:
@@ -107,7 +114,11 @@ class Router:
             if one["gauges"] is not None:
                 by_shard[one["shard"]] = one["gauges"]
             watermark = one["watermark"]
-            for mark, figures in (("watermark", one["watermarks"]), ("max_timestamp_seen", one["tops"]), ("flushed", one["flushes"])):
+            for mark, figures in (
+                ("watermark", one["watermarks"]),
+                ("max_timestamp_seen", one["tops"]),
+                ("flushed", one["flushes"]),
+            ):
                 for branch, value in figures.items():
                     kept = sources.setdefault(self.sources[int(branch)], {})
                     kept[mark] = max(value, kept.get(mark, value))
@@ -122,13 +133,18 @@ class Router:
         """Once per stream and process; how often it happened is in the metrics."""
         if events[FALLBACK] and not self._warned:
             self._warned = True
-            _LOG.warning("stream %s: rows without an event time take the time of processing; see metrics %s", self.stream, FALLBACK)
+            _LOG.warning(
+                "stream %s: rows without an event time take the time of processing; see metrics %s",
+                self.stream,
+                FALLBACK,
+            )
 
     def _balance(self, batch: int, one: Mapping[str, Any]) -> None:
         accounted = sum(one["counts"].get(kind, 0) for kind in (USED, *SIDE_KINDS))
         if accounted != one["rows_in"]:
             raise EngineError(
-                f"stream {self.stream}, batch {batch}, shard {one['shard']}: {one['rows_in']} rows came in and {accounted} are accounted "
+                f"stream {self.stream}, batch {batch}, shard {one['shard']}: {one['rows_in']} rows came in and "
+                f"{accounted} are accounted "
                 f"for ({one['counts']}); the batch is refused",
                 help="this is a bug in Eventide; the checkpoint is unharmed",
             )

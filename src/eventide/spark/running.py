@@ -11,7 +11,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from eventide.errors import EventideError, StreamFailedError
 from eventide.eventtime.heartbeat import Heartbeat
-from eventide.scan.fused import LinesLeftToSpark
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
@@ -21,13 +20,15 @@ from eventide.spark.shard import NEXT_CLOSE
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
+from eventide.tasks.fused_scan import LinesLeftToSpark
 
 
 class RunningStream:
     """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks.
 
-    Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has no place
-    for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan that has.
+    Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
+    no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
+    that has.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class RunningStream:
         self.router.failure = None
         if self._has_run:
             self.inbox.publish(self._reminders())
-        if self.router.line is not None:
-            self.router.line.draw(self.router.results.latest())
+        if self.router.bound is not None:
+            self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
         try:
             self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
@@ -103,7 +104,11 @@ class RunningStream:
     def flush(self) -> None:
         """Give out everything that has begun by the latest event time, as a graceful stop does."""
         self.process()
-        seen = [figures["max_timestamp_seen"] for figures in self._account_sources().values() if "max_timestamp_seen" in figures]
+        seen = [
+            figures["max_timestamp_seen"]
+            for figures in self._account_sources().values()
+            if "max_timestamp_seen" in figures
+        ]
         if seen:
             self.inbox.publish([Entry("flush", at=max(seen))])
             self._wait()
@@ -170,7 +175,9 @@ class RunningStream:
     def _failure(self, error: Exception) -> EventideError:
         if isinstance(self.router.failure, EventideError):
             return self.router.failure
-        text = str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"  # Spark's own report leaves its cause out
+        text = (
+            str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
+        )  # Spark's own report leaves its cause out
         found = failure_of(self.name, text)
         is_own = type(found) is not StreamFailedError
         return found if is_own else checkpoint_damage(self.name, self._folder, text) or found

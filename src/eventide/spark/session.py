@@ -20,18 +20,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventide.spark.class_archive import java_options
-from eventide.spark.java import check_java
-from eventide.spark.local_files import without_forks
+from eventide.spark.local.class_archive import java_options
+from eventide.spark.local.java import check_java
+from eventide.spark.local.local_files import without_forks
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from eventide.spark.nursery import Nursery
-    from eventide.spark.warming import Warming
+    from eventide.spark.local.nursery import Nursery
+    from eventide.spark.local.warming import Warming
 
-LOCAL = "local[*,4]"  # all cores; a task may fail three times, as on a cluster: a Python worker that dies does not end the stream
+# all cores; a task may fail three times, as on a cluster: a Python worker that dies does not end the stream
+LOCAL = "local[*,4]"
 
 # Settings of a Spark that is started here; a user's own `conf` wins over them.
 STARTED = {
@@ -43,8 +44,10 @@ STARTED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "WARN",
-    "spark.python.daemon.module": "eventide.spark.daemon",
+    "spark.python.daemon.module": "eventide.spark.local.daemon",
 }
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 # Settings of every session that runs streams, set on a session of its own so that a user's session keeps its own.
 STREAMING = {
@@ -52,10 +55,11 @@ STREAMING = {
     "spark.sql.ansi.enabled": "false",  # a bad value becomes NULL, not the end of the stream
     "spark.sql.caseSensitive": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stopTimeout": "60s",
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",  # else scans and the operator cannot share workers
+    # else scans and the operator cannot share workers
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.json.enableExactStringParsing": "false",  # an object in a text column reads the same from every source
 }
 
@@ -67,11 +71,15 @@ LOCAL_STREAMING = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 
-# Where a path leaves room for Spark's socket names in the about 100 bytes that a system allows. Between the JVM and Python processes a
-# socket of the network would wait 40 ms for the second packet of every task, since Spark leaves Nagle's algorithm on.
+# Where a path leaves room for Spark's socket names in the about 100 bytes that a system allows. Between the JVM and
+# Python processes a socket of the network would wait 40 ms for the second packet of every task, since Spark leaves
+# Nagle's algorithm on.
 _LONGEST_SOCKET_FOLDER = 50
 
-_PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")  # what Spark runs for tasks and queries, and to find data sources
+_PYTHONS = (
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+)  # what Spark runs for tasks and queries, and to find data sources
 _LAST_WARMING_SECONDS = 20.0
 _guard = threading.Lock()
 _shared: SparkSession | None = None
@@ -89,7 +97,7 @@ def acquire(master: str | None, conf: Mapping[str, str]) -> SparkSession:
             java = check_java()
             _scratch = Path(tempfile.mkdtemp(prefix="eventide-spark-"))
             _shared = _start(java, master or LOCAL, conf, _scratch)
-            from eventide.spark.warming import Warming
+            from eventide.spark.local.warming import Warming
 
             _warming = Warming(_shared)
         _users += 1
@@ -179,7 +187,8 @@ def _start(java: str, master: str, conf: Mapping[str, str], scratch: Path) -> Sp
         "spark.python.unix.domain.socket.enabled": str(has_sockets).lower(),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} {java_options(java)}",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} "
+        f"{java_options(java)}",
         **conf,
     }
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -201,7 +210,7 @@ def _python_of(scratch: Path | None) -> Iterator[None]:
     global _nursery
     plain = {name: os.environ[name] for name in _PYTHONS}
     if scratch is not None and set(plain.values()) == {sys.executable}:
-        from eventide.spark.nursery import Nursery
+        from eventide.spark.local.nursery import Nursery
 
         _nursery = Nursery(scratch)
         if os.access(_nursery.python, os.X_OK):  # not where the folder is on a disk that runs no programs

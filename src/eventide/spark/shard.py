@@ -1,6 +1,7 @@
 """What the stateful operator does for a shard: rows to the kernel, its state, its one timer, and what comes out.
 
-The timer is at the time for which the kernel last asked. What comes out are tagged blobs: main rows, side rows, and one account per call.
+The timer is at the time for which the kernel last asked. What comes out are tagged blobs: main rows, side rows, and one
+account per call.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from eventide.kernels.contract import SIDE_SCHEMA, Clock, FoldingKernel, KernelSpec, Output
-from eventide.scan.output import Finish
-from eventide.scan.packing import from_blob, to_blob
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
-from eventide.spark.store import SparkStore
+from eventide.spark.state_store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
+from eventide.tasks.packing import from_blob, to_blob
+from eventide.tasks.select_list import Finish
 
 NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
 
@@ -39,7 +40,9 @@ SIDE_OUTPUT_SCHEMA = pa.schema(
 
 @dataclass
 class Marks:
-    """What a batch says of each source's time: the watermark that it may claim, the latest event time seen, and flushed."""
+    """What a batch says of each source's time: the watermark that it may claim, the latest event time seen, and
+    flushed.
+    """
 
     claims: dict[int, int] = field(default_factory=dict)
     tops: dict[int, int] = field(default_factory=dict)
@@ -132,7 +135,9 @@ class ShardWorker:
         gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
         yield self._account(key, clock, received, output, marks, gauges)
 
-    def _account(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks, gauges: dict[str, int] | None = None) -> Row:
+    def _account(
+        self, key: Any, clock: Clock, received: int, output: Output, marks: Marks, gauges: dict[str, int] | None = None
+    ) -> Row:
         """One call's part of the batch's account; `gauges` are None where the kernel was not asked."""
         account = {
             "shard": self._shard_of[key[0]],
@@ -165,4 +170,6 @@ class ShardWorker:
 
 
 def _clock(timer_values: Any) -> Clock:
-    return Clock(from_spark_ms(timer_values.getCurrentWatermarkInMs()), timer_values.getCurrentProcessingTimeInMs() * 1000)
+    return Clock(
+        from_spark_ms(timer_values.getCurrentWatermarkInMs()), timer_values.getCurrentProcessingTimeInMs() * 1000
+    )

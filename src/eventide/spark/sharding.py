@@ -1,7 +1,8 @@
 """Which shard a row belongs to, and which number stands for a shard so that every state partition gets one.
 
-Spark puts a group into partition `pmod(murmur3(key), partitions)`. Were the shards numbered 0, 1, 2, ... some partitions
-would hold several and others none; so each shard takes the smallest number that Spark hashes to its partition.
+Spark puts a group into partition `pmod(murmur3(key), partitions)`. Were the shards numbered 0, 1, 2, ... some
+partitions would hold several and others none; so each shard takes the smallest number that Spark hashes to its
+partition.
 """
 
 from __future__ import annotations

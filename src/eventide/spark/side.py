@@ -1,4 +1,6 @@
-"""What becomes of a stream's payloads: kept with the stream, sent to side sinks, sent back to a source, or only counted."""
+"""What becomes of a stream's payloads: kept with the stream, sent to side sinks, sent back to a source, or only
+counted.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +12,37 @@ import pyarrow.compute as pc
 
 from eventide.eventtime.resolution import UNDECODABLE
 from eventide.plan.side_output import METRICS_ONLY, REINJECT, Route
-from eventide.spark.sinks.channel import Channel, Limiter
+from eventide.spark.side_channel import Channel, Limiter
 from eventide.storage.outbox import Outbox, Returned
 
 
 class SideOutput:
     """The routes of one stream. `keep` is called before a batch is stored, `stored` after it."""
 
-    def __init__(self, routes: Mapping[str, Route], channels: Iterable[Channel] = (), outbox: Outbox | None = None) -> None:
+    def __init__(
+        self, routes: Mapping[str, Route], channels: Iterable[Channel] = (), outbox: Outbox | None = None
+    ) -> None:
         self._routes = routes
         self._channels = tuple(channels)
         self.outbox = outbox
         self._limiters = {
-            kind: Limiter(route.rate_limit) for kind, route in routes.items() if route.sink == REINJECT and route.rate_limit is not None
+            kind: Limiter(route.rate_limit)
+            for kind, route in routes.items()
+            if route.sink == REINJECT and route.rate_limit is not None
         }
 
     def keep(self, payloads: pa.Table) -> pa.Table:
-        """What is stored of a batch's payloads: without kinds that are only counted, without originals that nobody wants."""
+        """What is stored of a batch's payloads: without kinds that are only counted, without originals that nobody
+        wants.
+        """
         for kind, route in self._routes.items():
             if route.sink == METRICS_ONLY:
                 payloads = payloads.filter(pc.not_equal(payloads["kind"], kind))
             elif not route.include_original:
                 place = payloads.schema.get_field_index("original_event")
-                without = pc.if_else(pc.equal(payloads["kind"], kind), pa.scalar(None, pa.string()), payloads["original_event"])
+                without = pc.if_else(
+                    pc.equal(payloads["kind"], kind), pa.scalar(None, pa.string()), payloads["original_event"]
+                )
                 payloads = payloads.set_column(place, payloads.schema.field(place), without)
         return payloads
 
@@ -80,5 +90,10 @@ class SideOutput:
 
 def _texts(payloads: pa.Table) -> list[str]:
     """Each row as it was: its JSON object, or the text that did not decode."""
-    found = zip(payloads["reason"].to_pylist(), payloads["error_detail"].to_pylist(), payloads["original_event"].to_pylist(), strict=True)
+    found = zip(
+        payloads["reason"].to_pylist(),
+        payloads["error_detail"].to_pylist(),
+        payloads["original_event"].to_pylist(),
+        strict=True,
+    )
     return [detail if reason == UNDECODABLE and detail else event for reason, detail, event in found]

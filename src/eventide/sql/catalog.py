@@ -11,7 +11,7 @@ from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.validate import sources_of, validate
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
-from eventide.sql.side_output import lower_routes
+from eventide.sql.side_output_options import lower_routes
 from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, Statement, name_of
 
 LATE_SUFFIX = "$late"
@@ -46,7 +46,9 @@ class Catalog:
     def late_names(self) -> dict[str, str]:
         """Every name under which late rows can be read, with the stream whose rows they are."""
         names = {f"{name}{LATE_SUFFIX}": name for name in self.streams}
-        names.update({stream.emit.late_to: stream.name for stream in self.streams.values() if stream.emit.late_to is not None})
+        names.update(
+            {stream.emit.late_to: stream.name for stream in self.streams.values() if stream.emit.late_to is not None}
+        )
         return names
 
     def resolve_readable(self, name: str) -> tuple[str, bool]:
@@ -60,7 +62,10 @@ class Catalog:
             return self.late_names[late], True
         source = _find(self.sources, name)
         if source is not None:
-            raise CatalogError(f"{source} is a source, and only streams can be read", help=f"CREATE STREAM x AS SELECT ... FROM {source}")
+            raise CatalogError(
+                f"{source} is a source, and only streams can be read",
+                help=f"CREATE STREAM x AS SELECT ... FROM {source}",
+            )
         raise CatalogError(f"there is no stream {name}", help=suggest(name, [*self.streams, *self.late_names]))
 
     def _refuse_if_not_kept(self, stream: str) -> None:
@@ -125,7 +130,9 @@ class Catalog:
         if existing is not None and statement.if_not_exists:
             return False
         if existing is not None and not statement.or_replace:
-            raise CatalogError(f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name")
+            raise CatalogError(
+                f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
+            )
         rest = self.without(existing) if existing is not None else self.copy()
         if existing is not None and kind == "source":
             self._refuse_if_read(existing)
@@ -169,14 +176,21 @@ class Catalog:
                 raise CatalogError(f"the name {name} is taken by the {kind} {taken}", help="choose another name")
         late = _find(self.late_names, name)
         if late is not None:
-            raise CatalogError(f"the name {name} is taken by the late rows of {self.late_names[late]}", help="choose another name")
+            raise CatalogError(
+                f"the name {name} is taken by the late rows of {self.late_names[late]}", help="choose another name"
+            )
 
     def _check_sinks(self, stream: str) -> None:
         """After a stream was replaced, every sink must still have something to read."""
         for sink in self.sinks.values():
-            if sink.stream is not None and _find(self.streams, sink.stream) is None and _find(self.late_names, sink.stream) is None:
+            if (
+                sink.stream is not None
+                and _find(self.streams, sink.stream) is None
+                and _find(self.late_names, sink.stream) is None
+            ):
                 raise CatalogError(
-                    f"the sink {sink.name} reads {sink.stream}, which the new {stream} no longer has", help=f"DROP SINK {sink.name} first"
+                    f"the sink {sink.name} reads {sink.stream}, which the new {stream} no longer has",
+                    help=f"DROP SINK {sink.name} first",
                 )
 
     def _drop(self, statement: Drop) -> bool:
@@ -188,7 +202,9 @@ class Catalog:
             self._refuse_if_read(existing)
         if statement.kind == "stream":
             for sink in self.sinks_of(existing):
-                raise CatalogError(f"the sink {sink.name} reads the stream {existing}", help=f"DROP SINK {sink.name} first")
+                raise CatalogError(
+                    f"the sink {sink.name} reads the stream {existing}", help=f"DROP SINK {sink.name} first"
+                )
         if statement.kind == "sink":
             self._refuse_if_routed(existing)
         self._remove(existing)
@@ -204,7 +220,9 @@ class Catalog:
 
     def _refuse_if_routed(self, sink: str) -> None:
         for stream in self.routers(sink):
-            raise CatalogError(f"the stream {stream} sends side output to the sink {sink}", help=f"DROP STREAM {stream} first")
+            raise CatalogError(
+                f"the stream {stream} sends side output to the sink {sink}", help=f"DROP STREAM {stream} first"
+            )
 
     def routers(self, sink: str) -> Iterator[str]:
         """The streams that send side output to a sink."""
@@ -214,7 +232,11 @@ class Catalog:
 
     def sinks_of(self, stream: str) -> list[Sink]:
         """The sinks that take a stream's rows or its late rows."""
-        return [sink for sink in self.sinks.values() if sink.stream is not None and self.resolve_readable(sink.stream)[0] == stream]
+        return [
+            sink
+            for sink in self.sinks.values()
+            if sink.stream is not None and self.resolve_readable(sink.stream)[0] == stream
+        ]
 
     def readers(self, source: str) -> Iterator[str]:
         """The streams that read a source."""

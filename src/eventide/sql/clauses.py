@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.sql.cursor import CLAUSE_WORDS, Cursor
-from eventide.sql.nodes import Watermark
+from eventide.sql.syntax import Watermark
 from eventide.sql.tokens import ends_operand, split_commas, word
 
 # Words that begin something new when they stand where an expression has just ended.

@@ -24,7 +24,7 @@ from eventide.sql.options import (
 )
 from eventide.sql.scope import Scope, ScopeColumn, TimeOf, columns_of, rewrite
 from eventide.sql.tokens import Span, error_at
-from eventide.sql.types import TIME_TYPES, read_type
+from eventide.sql.type_names import TIME_TYPES, read_type
 
 _OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -46,7 +46,11 @@ def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
     if cursor.at(TokenType.DOT):
         raise error_at(cursor.sql, token, "names have no schema in front", "write the name alone")
     if not _OBJECT_NAME.fullmatch(name):
-        help = "names with $late are made by Eventide" if "$" in name else "use letters, digits and underscores, a letter first"
+        help = (
+            "names with $late are made by Eventide"
+            if "$" in name
+            else "use letters, digits and underscores, a letter first"
+        )
         raise error_at(cursor.sql, token, f"'{name}' cannot be the name of a {what}", help)
     return name, token
 
@@ -90,7 +94,10 @@ def parse_sink(cursor: Cursor, name: str, at: Token) -> Sink:
     cursor.end()
     if raw.text("connector") is None:
         raise error_at(
-            cursor.sql, at, f"the sink {name} has no connector", f"add WITH ('connector' = '...'); {suggest('', SINK_CONNECTORS)}"
+            cursor.sql,
+            at,
+            f"the sink {name} has no connector",
+            f"add WITH ('connector' = '...'); {suggest('', SINK_CONNECTORS)}",
         )
     connector, options = check_connector(raw, SINK_OPTIONS, SINK_CONNECTORS, at)
     return Sink(name, stream, connector, own_options(options, SINK_CONNECTORS[connector]))
@@ -110,7 +117,9 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
         _once(cursor, declared.dedup, first, "DEDUPLICATE BY")
         declared.dedup = _dedup(cursor)
     elif any(cursor.at_words(*words) for words in (("PRIMARY", "KEY"), ("PRIMARY KEY",), ("CONSTRAINT",), ("UNIQUE",))):
-        raise cursor.error("a source has no constraints", "to drop duplicates write DEDUPLICATE BY id WITHIN INTERVAL '10' MINUTE")
+        raise cursor.error(
+            "a source has no constraints", "to drop duplicates write DEDUPLICATE BY id WITHIN INTERVAL '10' MINUTE"
+        )
     else:
         declared.columns.append(_column(cursor, declared))
 
@@ -169,9 +178,13 @@ def _dedup(cursor: Cursor) -> tuple[list[Token], int]:
 def _column(cursor: Cursor, declared: _Declared) -> Column:
     name, token = cursor.name("a column")
     if name.startswith("__"):
-        raise error_at(cursor.sql, token, f"the column name {name} is reserved", "choose a name that does not begin with __")
+        raise error_at(
+            cursor.sql, token, f"the column name {name} is reserved", "choose a name that does not begin with __"
+        )
     if any(column.name.lower() == name.lower() for column in declared.columns):
-        raise error_at(cursor.sql, token, f"the column {name} is declared twice", "names are the same whatever their case")
+        raise error_at(
+            cursor.sql, token, f"the column {name} is declared twice", "names are the same whatever their case"
+        )
     type_name = read_type(cursor)
     if cursor.at_words("NOT", "NULL"):
         raise cursor.error("NOT NULL is not checked", "leave it out; filter with WHERE ... IS NOT NULL in the stream")
@@ -185,11 +198,15 @@ def _columns(declared: _Declared, connector: Connector, name: str, cursor: Curso
     columns = tuple(declared.columns)
     if fixed and columns and tuple((c.name.lower(), c.type) for c in columns) != connector.columns:
         listed = ", ".join(f"{c.name} {c.type.upper()}" for c in fixed)
-        raise error_at(cursor.sql, at, f"the connector '{name}' has its own columns", f"leave the columns out, or write ({listed})")
+        raise error_at(
+            cursor.sql, at, f"the connector '{name}' has its own columns", f"leave the columns out, or write ({listed})"
+        )
     if fixed:
         return fixed
     if not columns:
-        raise error_at(cursor.sql, at, "a source needs columns", "write CREATE SOURCE name (id STRING, ts TIMESTAMP, ...)")
+        raise error_at(
+            cursor.sql, at, "a source needs columns", "write CREATE SOURCE name (id STRING, ts TIMESTAMP, ...)"
+        )
     return columns
 
 
@@ -204,7 +221,9 @@ class _SourceBuilder:
 
     def event_time(self, connector: Connector) -> EventTime | None:
         if self.options.text("eventtime.type") and not self.options.text("eventtime.column"):
-            raise self.options.error("eventtime.type", "'eventtime.type' is given without 'eventtime.column'", "name the column, too")
+            raise self.options.error(
+                "eventtime.type", "'eventtime.type' is given without 'eventtime.column'", "name the column, too"
+            )
         places = [place for place in (self._from_clause(), self._from_options()) if place is not None]
         if self.declared.messages:
             return self.messages()[0]
@@ -214,7 +233,9 @@ class _SourceBuilder:
             return EventTime(connector.event_time, "spark") if connector.event_time else None
         column, type_token = places[0]
         if len(places) > 1 and self._resolve(places[1][0]).name != self._resolve(column).name:
-            raise self._error(places[1][0], "the event time is declared twice, with different columns", "keep one of the declarations")
+            raise self._error(
+                places[1][0], "the event time is declared twice, with different columns", "keep one of the declarations"
+            )
         if len(places) > 1 and type_token is None:
             type_token = places[1][1]
         return self._typed(self._resolve(column), column, type_token)
@@ -229,17 +250,23 @@ class _SourceBuilder:
         clause = self.declared.watermark[1]
         if isinstance(clause, Span):
             if option is not None:
-                raise self.options.error("watermark.lag", "WATERMARK FOR carries the watermark, so there is no lag", "keep one of them")
+                raise self.options.error(
+                    "watermark.lag", "WATERMARK FOR carries the watermark, so there is no lag", "keep one of them"
+                )
             return None
         if option is not None and option != clause:
-            raise self.options.error("watermark.lag", "the option and WATERMARK FOR give different lags", "keep one of them")
+            raise self.options.error(
+                "watermark.lag", "the option and WATERMARK FOR give different lags", "keep one of them"
+            )
         return clause
 
     def watermark_sql(self) -> str | None:
         """The expression of WATERMARK FOR, where it is more than the event time and a lag."""
         if self.declared.watermark is None or not isinstance(self.declared.watermark[1], Span):
             return None
-        scope = Scope(Scan(Source("", self.columns)), tuple(ScopeColumn(c.name, c.type) for c in self.columns), TimeOf.NONE)
+        scope = Scope(
+            Scan(Source("", self.columns)), tuple(ScopeColumn(c.name, c.type) for c in self.columns), TimeOf.NONE
+        )
         return rewrite(self.declared.watermark[1], columns_of(scope))
 
     def messages(self) -> tuple[EventTime, ...]:
@@ -277,17 +304,28 @@ class _SourceBuilder:
         has_type = self.options.text("eventtime.type") is not None
         return self.options.place("eventtime.column"), self.options.place("eventtime.type") if has_type else None
 
-    def _with_watermark(self, places: list[tuple[Token, Token | None]], token: Token) -> list[tuple[Token, Token | None]]:
+    def _with_watermark(
+        self, places: list[tuple[Token, Token | None]], token: Token
+    ) -> list[tuple[Token, Token | None]]:
         """WATERMARK FOR a timestamp column declares the event time, too; for another it needs EVENT TIME beside it."""
         column = self._resolve(token)
         if not places:
             if column.type not in TIME_TYPES:
-                help = f"add EVENT TIME {column.name} TYPE unixtimestamp_ms (or another type; {suggest('', event_time_types.list())})"
-                raise self._error(token, f"{column.name} is a {column.type}, so how it gives a time must be declared", help)
+                help = (
+                    f"add EVENT TIME {column.name} TYPE unixtimestamp_ms (or another type; "
+                    f"{suggest('', event_time_types.list())})"
+                )
+                raise self._error(
+                    token, f"{column.name} is a {column.type}, so how it gives a time must be declared", help
+                )
             return [(token, None)]
         if self._resolve(places[0][0]).name != column.name:
             declared = self._resolve(places[0][0]).name
-            raise self._error(token, f"the event time is {declared}, the watermark is for {column.name}", f"write WATERMARK FOR {declared}")
+            raise self._error(
+                token,
+                f"the event time is {declared}, the watermark is for {column.name}",
+                f"write WATERMARK FOR {declared}",
+            )
         return places
 
     def _typed(self, column: Column, at: Token, type_token: Token | None) -> EventTime:
@@ -303,7 +341,9 @@ class _SourceBuilder:
         wanted = _mismatch(found, column.type)
         if wanted is not None:
             raise self._error(
-                type_token, f"{column.name} is a {column.type}; event-time type {type_token.text} reads {wanted}", _other_type(column)
+                type_token,
+                f"{column.name} is a {column.type}; event-time type {type_token.text} reads {wanted}",
+                _other_type(column),
             )
         return EventTime(column.name, event_time_types.canonical(type_token.text))
 
@@ -311,7 +351,9 @@ class _SourceBuilder:
         for column in self.columns:
             if column.name.lower() == token.text.lower():
                 return column
-        raise self._error(token, f"there is no column {token.text}", suggest(token.text, [column.name for column in self.columns]))
+        raise self._error(
+            token, f"there is no column {token.text}", suggest(token.text, [column.name for column in self.columns])
+        )
 
     def _error(self, token: Token, message: str, help: str | None = None) -> SqlError:
         return error_at(self.cursor.sql, token, message, help)
@@ -335,4 +377,7 @@ def _mismatch(event_time_type: EventTimeType, column_type: str) -> str | None:
 def _other_type(column: Column) -> str:
     if column.type in TIME_TYPES:
         return f"write EVENT TIME {column.name} TYPE spark"
-    return f"write EVENT TIME {column.name} TYPE {'iso8601' if column.type == 'string' else 'unixtimestamp_ms'}, or another type that fits"
+    return (
+        f"write EVENT TIME {column.name} TYPE {'iso8601' if column.type == 'string' else 'unixtimestamp_ms'}, "
+        "or another type that fits"
+    )

@@ -17,7 +17,19 @@ RESERVED = frozenset(
 )
 # Words that begin a clause of a query, wherever they stand outside parentheses.
 CLAUSE_WORDS = frozenset(
-    {"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "QUALIFY", "LIMIT", "OFFSET"}
+    {
+        "FROM",
+        "WHERE",
+        "GROUP BY",
+        "HAVING",
+        "ORDER BY",
+        "SORT BY",
+        "CLUSTER BY",
+        "DISTRIBUTE BY",
+        "QUALIFY",
+        "LIMIT",
+        "OFFSET",
+    }
     | {"UNION", "EXCEPT", "INTERSECT", "MINUS"}
 )
 
@@ -135,14 +147,18 @@ class Cursor:
     def duration(self, what: str) -> int:
         """An interval in microseconds, such as INTERVAL '10' SECOND."""
         first = self.position
-        micros, length = read_interval(self.span.part(first, len(self.span.tokens)) if not self.done else None, lambda: self.expected(what))
+        micros, length = read_interval(
+            self.span.part(first, len(self.span.tokens)) if not self.done else None, lambda: self.expected(what)
+        )
         self.position = first + length
         return micros
 
     def end(self) -> None:
         """The statement must end here."""
         if not self.done:
-            raise self.error(f"'{self.span.tokens[self.position].text}' is not expected here", "end the statement with a semicolon")
+            raise self.error(
+                f"'{self.span.tokens[self.position].text}' is not expected here", "end the statement with a semicolon"
+            )
 
     def option_error(self, error: OptionError, token: Token) -> SqlError:
         """An option's error, shown at its place in the SQL."""

@@ -19,7 +19,18 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.errors import SqlError
 
 # Calls whose arguments have a grammar of their own, such as CAST(x AS INT) or TRIM(BOTH 'x' FROM y).
-_CALLS_WITH_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY", "CEIL", "FLOOR")
+_CALLS_WITH_GRAMMAR = (
+    "CAST",
+    "TRY_CAST",
+    "EXTRACT",
+    "TRIM",
+    "SUBSTRING",
+    "SUBSTR",
+    "POSITION",
+    "OVERLAY",
+    "CEIL",
+    "FLOOR",
+)
 _TWO_WORDS = {"GROUP": TokenType.GROUP_BY, "ORDER": TokenType.ORDER_BY, "PARTITION": TokenType.PARTITION_BY}
 _HELP = "write an expression of Spark SQL; names that are keywords go in backticks"
 
@@ -63,9 +74,13 @@ def tokenize(sql: str) -> list[Token]:
     except TokenError as error:
         place = re.search(r"from \d+:(\d+)", str(error.__cause__ or error))
         if place:
-            raise SqlError("a string or quoted name does not end", sql=sql, start=int(place[1]), help="close the quote") from None
+            raise SqlError(
+                "a string or quoted name does not end", sql=sql, start=int(place[1]), help="close the quote"
+            ) from None
         start = sql.rfind("/*")
-        raise SqlError("a comment does not end", sql=sql, start=max(start, 0), end=start + 2, help="close it with */") from None
+        raise SqlError(
+            "a comment does not end", sql=sql, start=max(start, 0), end=start + 2, help="close it with */"
+        ) from None
 
 
 def _joined(tokens: list[Token]) -> list[Token]:
@@ -74,7 +89,12 @@ def _joined(tokens: list[Token]) -> list[Token]:
     for token in tokens:
         last = joined[-1] if joined else None
         kind = _TWO_WORDS.get(last.text.upper()) if last is not None and last.token_type != TokenType.STRING else None
-        if last is not None and kind is not None and token.text.upper() == "BY" and token.token_type != TokenType.STRING:
+        if (
+            last is not None
+            and kind is not None
+            and token.text.upper() == "BY"
+            and token.token_type != TokenType.STRING
+        ):
             joined[-1] = Token(kind, f"{last.text} {token.text}", last.line, last.col, last.start, token.end)
         else:
             joined.append(token)

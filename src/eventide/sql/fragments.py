@@ -62,7 +62,9 @@ class Assembled:
 
     def relocate(self, error: SqlError) -> EventideError:
         if error.sql != self.text or error.start is None:
-            return SqlError(f"{self.label}: {error.message}", sql=error.sql, start=error.start, end=error.end, help=error.help)
+            return SqlError(
+                f"{self.label}: {error.message}", sql=error.sql, start=error.start, end=error.end, help=error.help
+            )
         for start, end, part in self._places:
             if start <= error.start < end:
                 message = f"{part.label}: {error.message}"
@@ -105,7 +107,9 @@ def checked(fragment: Fragment, what: str = "an expression") -> Fragment:
         if not cursor.done or len(parts) > 1:
             cursor.position = cursor.position if len(parts) == 1 else len(parts[0].tokens)
             found = cursor.span.tokens[cursor.position].text
-            raise cursor.error(f"'{found}' is not expected here", f"write {what} and nothing else; several are several arguments")
+            raise cursor.error(
+                f"'{found}' is not expected here", f"write {what} and nothing else; several are several arguments"
+            )
     except SqlError as error:
         raise Assembled(fragment.label, fragment).relocate(error) from None
     return fragment

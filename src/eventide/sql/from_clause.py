@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.sql.clauses import TAIL_WORDS, parse_watermark
 from eventide.sql.cursor import CLAUSE_WORDS, Cursor, is_name
-from eventide.sql.nodes import FromNode, QueryNode, SubqueryRef, TableRef, WindowTable
+from eventide.sql.syntax import FromNode, QueryNode, SubqueryRef, TableRef, WindowTable
 from eventide.sql.tokens import Span, error_at, split_commas, word
 
 _JOIN_WORDS = frozenset("JOIN INNER LEFT RIGHT FULL CROSS NATURAL ANTI SEMI ASOF LATERAL".split())
@@ -32,7 +32,9 @@ class FromParser:
         if token is None:
             return node
         if token.token_type == TokenType.COMMA or word(token) in _JOIN_WORDS:
-            raise self.cursor.error("joins are not supported", "read one source, or several with UNION ALL in a subquery")
+            raise self.cursor.error(
+                "joins are not supported", "read one source, or several with UNION ALL in a subquery"
+            )
         if word(token) in ("TABLESAMPLE", "PIVOT", "UNPIVOT"):
             raise self.cursor.error(f"{word(token)} is not supported in a stream", "leave it out")
         return node
@@ -76,7 +78,12 @@ class FromParser:
             if inner is None or len(inner.tokens) != 1 or not is_name(inner.tokens[0], cursor.sql):
                 raise cursor.error("STREAM takes the name of a source", "write FROM STREAM name")
             return self._named(inner.tokens[0].text, inner)
-        if cursor.at_words("STREAM") and following is not None and is_name(following, cursor.sql) and word(following) not in _NO_ALIAS:
+        if (
+            cursor.at_words("STREAM")
+            and following is not None
+            and is_name(following, cursor.sql)
+            and word(following) not in _NO_ALIAS
+        ):
             cursor.next()
         name, token = cursor.name("the name of a source")
         if cursor.at(TokenType.L_PAREN):
@@ -121,7 +128,9 @@ class FromParser:
         partition: tuple[Span, ...] = ()
         if cursor.accept("PARTITION BY"):
             wrapped = cursor.at(TokenType.L_PAREN)
-            partition = tuple(split_commas(cursor.parenthesized("columns") if wrapped else cursor.until(lambda at: False, "columns")))
+            partition = tuple(
+                split_commas(cursor.parenthesized("columns") if wrapped else cursor.until(lambda at: False, "columns"))
+            )
         cursor.end()
         return node, partition
 

@@ -10,10 +10,9 @@ from sqlglot.tokenizer_core import TokenType
 from eventide.errors import SqlError, suggest
 from eventide.plan.logical import AggregateCall, EmitMode, Named, Window, WindowAggregate
 from eventide.plan.names import quoted
-from eventide.sql.aggregates import find_aggregates, refuse_aggregates, to_plan, unregistered
+from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.naming import output_name
-from eventide.sql.nodes import SelectItem, SelectNode, WindowTable
 from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED, cast_type, not_a_time
 from eventide.sql.scope import (
     Reference,
@@ -29,9 +28,10 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
+from eventide.sql.syntax import SelectItem, SelectNode, WindowTable
 from eventide.sql.tokens import Call, Edit, Span, calls
-from eventide.sql.types import TIME_TYPES
-from eventide.sql.windows import (
+from eventide.sql.type_names import TIME_TYPES
+from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
     UNSUPPORTED_BOUNDS,
     WINDOW_FUNCTIONS,
@@ -85,7 +85,12 @@ def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode) -> tuple[Win
 
 def is_grouped(select: SelectNode) -> bool:
     """Whether a query aggregates: by clause, by window, or by an aggregate function in it."""
-    if select.group_by or select.having is not None or select.window is not None or isinstance(select.source, WindowTable):
+    if (
+        select.group_by
+        or select.having is not None
+        or select.window is not None
+        or isinstance(select.source, WindowTable)
+    ):
         return True
     return any(not item.star and find_aggregates(item.expression) for item in select.items)
 
@@ -146,7 +151,9 @@ def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[
     if not references(span) and column is None:
         raise span.error("a constant is no group key", "leave it out of GROUP BY")
     if is_column and found is not None and found[0].type.startswith("map<"):
-        raise span.error("maps cannot be compared, so none can be a group key", f"group by one of its values, as in {column}['key']")
+        raise span.error(
+            "maps cannot be compared, so none can be a group key", f"group by one of its values, as in {column}['key']"
+        )
     name = alias or column or output_name(span, scope)
     return _Key(sql, span, sql if name.lower() in taken else name, column)
 
@@ -172,7 +179,11 @@ def _deref(item: Span, select: SelectNode, scope: Scope) -> tuple[Span, str | No
         for candidate in select.items:
             if candidate.alias is not None and candidate.alias.lower() == reference.parts[0].lower():
                 return candidate.expression, candidate.alias
-    same = [other.alias for other in select.items if not other.star and other.alias and other.expression.render() == item.render()]
+    same = [
+        other.alias
+        for other in select.items
+        if not other.star and other.alias and other.expression.render() == item.render()
+    ]
     return item, same[0] if same else None
 
 
@@ -180,11 +191,14 @@ def _whole_call(span: Span) -> Call | None:
     return next((call for call in calls(span) if call.index == 0 and len(call.span.tokens) == len(span.tokens)), None)
 
 
-def _check_window_table(select: SelectNode, table: WindowTable, scope: Scope, grouping: _Grouping, bounds: set[str]) -> None:
+def _check_window_table(
+    select: SelectNode, table: WindowTable, scope: Scope, grouping: _Grouping, bounds: set[str]
+) -> None:
     if bounds != {"window_start", "window_end"}:
         place = select.group_span or table.span
         raise place.error(
-            "a window table wants both window_start and window_end in GROUP BY", "write GROUP BY window_start, window_end, ..."
+            "a window table wants both window_start and window_end in GROUP BY",
+            "write GROUP BY window_start, window_end, ...",
         )
     if table.function != "session":
         if table.partition:
@@ -237,7 +251,9 @@ def _computed_time(span: Span, scope: Scope) -> str:
 class _Lowering:
     """The expressions above the grouping; collects the aggregates that they need."""
 
-    def __init__(self, select: SelectNode, scope: Scope, keys: list[_Key], window: Window, time: str | None, mode: EmitMode) -> None:
+    def __init__(
+        self, select: SelectNode, scope: Scope, keys: list[_Key], window: Window, time: str | None, mode: EmitMode
+    ) -> None:
         self.select, self.scope, self.keys = select, scope, keys
         self.window, self.time, self.mode = window, time, mode
         self.aggregates: list[AggregateCall] = []
@@ -247,9 +263,12 @@ class _Lowering:
         for item in self.select.items:
             if item.star:
                 raise item.expression.error(
-                    "* cannot stand in a query with a window", "name the keys, the aggregates and window_start or window_end"
+                    "* cannot stand in a query with a window",
+                    "name the keys, the aggregates and window_start or window_end",
                 )
-            outputs.append(Named(item.alias or self._name(item), self._lower(item.expression, outputs, aliases_first=False)))
+            outputs.append(
+                Named(item.alias or self._name(item), self._lower(item.expression, outputs, aliases_first=False))
+            )
             twice = duplicate([output.name for output in outputs])
             if twice is not None:
                 raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
@@ -320,7 +339,8 @@ class _Lowering:
     def _check_same_window(self, call: WindowCall) -> None:
         if call.window != self.window or _time_of(call, self.scope) != self.time:
             raise call.span.error(
-                "this is not the window of GROUP BY", "repeat the arguments of the GROUP BY window, or use window_start and window_end"
+                "this is not the window of GROUP BY",
+                "repeat the arguments of the GROUP BY window, or use window_start and window_end",
             )
 
     def _key_edits(self, span: Span, covered: list[Edit]) -> list[Edit]:
@@ -332,7 +352,9 @@ class _Lowering:
         return edits
 
     def _places_of(self, key: _Key, text: str, span: Span, covered: list[Edit]) -> list[Edit]:
-        """Where the tokens of a key stand; only if the tree has it as often, so that a + b is not found in a + b * 2."""
+        """Where the tokens of a key stand; only if the tree has it as often, so that a + b is not found in a + b *
+        2.
+        """
         wanted = _pieces(key.span, self.scope, [])
         have = _pieces(span, self.scope, covered)
         texts = [piece.text for piece in have]
@@ -347,7 +369,9 @@ class _Lowering:
     def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
         if found is not None and found[1] == 1 and _is_pseudo(reference, self.mode):
-            help = f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
+            help = (
+                f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
+            )
             raise reference.error(f"{reference.parts[0]} is a column of the input and of the window", help)
         if found is not None:
             for number, key in enumerate(self.keys):
@@ -360,7 +384,10 @@ class _Lowering:
         if found is not None:
             help = f"add {found[0].name} to GROUP BY, or aggregate it, as in max({found[0].name})"
             if within is not None:
-                help += f"; if {within} is an aggregate of yours, register it first: eventide.aggregates.register('{within}', ...)"
+                help += (
+                    f"; if {within} is an aggregate of yours, register it first: "
+                    f"eventide.aggregates.register('{within}', ...)"
+                )
             raise reference.error(f"{found[0].name} is neither a group key nor aggregated", help)
         return self._pseudo(reference, outputs)
 
@@ -377,7 +404,11 @@ class _Lowering:
             raise reference.error("op exists only in a change log", "add EMIT CHANGES, or leave op out")
         if name in PSEUDO_COLUMNS:
             return reference.upto(skip + 1, name)
-        names = [*(column.name for column in self.scope.columns), *(output.name for output in outputs), *PSEUDO_COLUMNS[:4]]
+        names = [
+            *(column.name for column in self.scope.columns),
+            *(output.name for output in outputs),
+            *PSEUDO_COLUMNS[:4],
+        ]
         raise unknown_column(self.scope, reference, suggest(reference.parts[-1], set(names)))
 
 

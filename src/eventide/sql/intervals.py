@@ -27,7 +27,9 @@ def interval_of(span: Span) -> int:
 
 
 def read_interval(span: Span | None, missing: Callable[[], SqlError]) -> tuple[int, int]:
-    """Microseconds and number of tokens of the interval at the start of `span`; `missing` makes the error if none is there."""
+    """Microseconds and number of tokens of the interval at the start of `span`; `missing` makes the error if none is
+    there.
+    """
     if span is None:
         raise missing()
     tokens = span.tokens
@@ -92,7 +94,9 @@ def _compound(text: str, coarse: str, fine: str) -> int:
     numbers = re.split(r"[ :]+", text.strip())
     if len(numbers) != len(units) or not all(re.fullmatch(r"\d+(\.\d+)?", number) for number in numbers):
         raise OptionError(f"'{text}' does not give {coarse} TO {fine}")
-    total = sum((Fraction(number) * unit_micros(unit) for number, unit in zip(numbers, units, strict=True)), Fraction(0))
+    total = sum(
+        (Fraction(number) * unit_micros(unit) for number, unit in zip(numbers, units, strict=True)), Fraction(0)
+    )
     return parse_duration(f"{int(total)} microseconds") if total.denominator == 1 else _too_fine(text)
 
 

@@ -6,15 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
-from eventide.plan.logical import Emit, EmitMode, Forward, LatePolicy, Named, Query, Slide, Stream, StreamOptions, WindowAggregate
+from eventide.plan.logical import (
+    Emit,
+    EmitMode,
+    Forward,
+    LatePolicy,
+    Named,
+    Query,
+    Slide,
+    Stream,
+    StreamOptions,
+    WindowAggregate,
+)
 from eventide.plan.names import quoted
 from eventide.plan.validate import Places, sources_of
 from eventide.sql.grouped import is_grouped, lower_grouped
-from eventide.sql.nodes import EmitNode, SelectNode, WindowTable
 from eventide.sql.options import Options
 from eventide.sql.relations import Readable, apply_watermark, lower_input, lower_union, project, with_lag, with_where
 from eventide.sql.scope import Scope, TimeOf, resolve, single_reference, unknown_column
 from eventide.sql.statements import CreateStream
+from eventide.sql.syntax import EmitNode, SelectNode, WindowTable
 from eventide.sql.tokens import Span, word
 
 
@@ -58,7 +69,9 @@ def _lower_query(statement: CreateStream, catalog: Readable, spans: dict[str, Sp
     if not is_grouped(select):
         return _forward(select, scope, spans)
     if select.order_by is not None:
-        raise select.order_by.error("the results of windows leave in the order in which the windows close", "leave ORDER BY out")
+        raise select.order_by.error(
+            "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
+        )
     mode = statement.emit.mode or EmitMode.ON_WINDOW_CLOSE
     query, spans["window"] = lower_grouped(select, scope, mode)
     return query
@@ -86,7 +99,9 @@ def _forward(select: SelectNode, scope: Scope, spans: dict[str, Span]) -> Forwar
         spans["order"] = select.order_by
         _check_order(select.order_by, scope, select)
         ordered = True
-    return Forward(scope.relation, scope.logical_columns(), project(scope, select.items).outputs, ordered, _carried(scope))
+    return Forward(
+        scope.relation, scope.logical_columns(), project(scope, select.items).outputs, ordered, _carried(scope)
+    )
 
 
 def _carried(scope: Scope) -> str | None:
@@ -102,7 +117,9 @@ def _check_order(span: Span, scope: Scope, select: SelectNode) -> None:
     column = span.part(0, len(tokens) - 1) if len(tokens) > 1 and word(tokens[-1]) == "ASC" else span
     reference = single_reference(column)
     if reference is None:
-        raise span.error("a stream can be ordered by its event time only, ascending", "write ORDER BY and the event-time column")
+        raise span.error(
+            "a stream can be ordered by its event time only, ascending", "write ORDER BY and the event-time column"
+        )
     found = resolve(scope, reference)
     if found is None:
         for item in select.items:
@@ -161,7 +178,9 @@ def _check_forward_emit(query: Forward, node: EmitNode, lateness: _Lateness | No
             "EMIT says when a window gives its rows, and there is no window", "leave EMIT out, or group by a window"
         )
     if lateness is not None:
-        raise lateness.error("lateness is allowed to windows, and there is no window", "leave it out, or group by a window")
+        raise lateness.error(
+            "lateness is allowed to windows, and there is no window", "leave it out, or group by a window"
+        )
     if node.late_to is not None and not query.ordered and options.late_policy is LatePolicy.WINDOW:
         help = "add WITH ('late.policy' = 'strict') behind the stream's name, or leave LATE DATA TO out"
         raise node.places["late_to"].error("without a window no row is late, so nothing would ever arrive there", help)
@@ -173,7 +192,9 @@ def _check_window_emit(query: WindowAggregate, node: EmitNode, mode: EmitMode, l
         if lateness is not None:
             raise lateness.error("EMIT FINAL allows no lateness", f"leave the lateness out, {instead}")
         if node.late_to is not None:
-            raise node.places["late_to"].error("EMIT FINAL counts late rows and does not keep them", f"leave LATE DATA TO out, {instead}")
+            raise node.places["late_to"].error(
+                "EMIT FINAL counts late rows and does not keep them", f"leave LATE DATA TO out, {instead}"
+            )
     if isinstance(query.window, Slide):
         if node.mode is not None and (query.window.lookahead is None or mode is not EmitMode.ON_WINDOW_CLOSE):
             raise node.places["mode"].error("a sliding window gives one row for each row that comes", "leave EMIT out")
@@ -184,9 +205,15 @@ def _check_window_emit(query: WindowAggregate, node: EmitNode, mode: EmitMode, l
 def _stream_options(options: Options) -> StreamOptions:
     policy = LatePolicy(options.text("late.policy") or "window")
     if policy is LatePolicy.REASSIGN and "late.max_lateness" not in options.given:
-        raise options.error("late.policy", "late.policy 'reassign' needs 'late.max_lateness'", "add 'late.max_lateness' = '1 minute'")
+        raise options.error(
+            "late.policy", "late.policy 'reassign' needs 'late.max_lateness'", "add 'late.max_lateness' = '1 minute'"
+        )
     if policy is not LatePolicy.REASSIGN and "late.max_lateness" in options.given:
-        raise options.error("late.max_lateness", "'late.max_lateness' is for 'late.policy' = 'reassign'", "leave it out, or set the policy")
+        raise options.error(
+            "late.max_lateness",
+            "'late.max_lateness' is for 'late.policy' = 'reassign'",
+            "leave it out, or set the policy",
+        )
     return StreamOptions(
         policy,
         options.duration("late.max_lateness"),
@@ -201,10 +228,14 @@ def _check_event_time(stream: Stream, statement: CreateStream, spans: Mapping[st
     """Options and query must agree on whose time counts."""
     options = statement.options
     if isinstance(stream.query, Forward) and stream.options.max_groups is not None:
-        raise options.error("max_groups", "max_groups limits the groups of a window, and there is no window", "leave it out")
+        raise options.error(
+            "max_groups", "max_groups limits the groups of a window, and there is no window", "leave it out"
+        )
     if not stream.options.event_time and stream.query.time is not None:
         raise options.error(
-            "eventtime.enabled", "the query names the time of its rows", "leave 'eventtime.enabled' out, or the time in the query"
+            "eventtime.enabled",
+            "the query names the time of its rows",
+            "leave 'eventtime.enabled' out, or the time in the query",
         )
     if options.flag("eventtime.enabled") and stream.query.time is None:
         for source in sources_of(stream.query.input):

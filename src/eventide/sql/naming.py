@@ -31,7 +31,9 @@ _BINARY: dict[type[exp.Expr], str] = {
 def output_name(span: Span, scope: Scope) -> str:
     """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name; otherwise the expression on one line."""
     found = [(reference, resolve(scope, reference)) for reference in references(span)]
-    sql = span.render([reference.upto(known[1], quoted(known[0].name)) for reference, known in found if known is not None])
+    sql = span.render(
+        [reference.upto(known[1], quoted(known[0].name)) for reference, known in found if known is not None]
+    )
     tree = parse_scalar(tokenize(sql), sql)
     if isinstance(tree, exp.Column):
         return tree.name

@@ -16,7 +16,8 @@ from eventide.sql.tokens import error_at, word
 
 @dataclass(frozen=True)
 class Option:
-    """`kind`: text, duration, span (a duration above zero), count (a whole number above 0), flag, rate (10000/s), or choice.
+    """`kind`: text, duration, span (a duration above zero), count (a whole number above 0), flag, rate (10000/s), or
+    choice.
 
     A choice is one of `choices`. `instead_of` is another way to say the same thing, which excludes it.
     """
@@ -61,7 +62,9 @@ SOURCE_CONNECTORS: Mapping[str, Connector] = {
         required=("path",),
     ),
     "rate": Connector(
-        {"rows_per_second": Option("count")}, columns=(("timestamp", "timestamp"), ("value", "bigint")), event_time="timestamp"
+        {"rows_per_second": Option("count")},
+        columns=(("timestamp", "timestamp"), ("value", "bigint")),
+        event_time="timestamp",
     ),
 }
 
@@ -71,7 +74,9 @@ SINK_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "console": Connector({}),
     "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
-    "postgres": Connector({"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count")}, required=("url", "table")),
+    "postgres": Connector(
+        {"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count")}, required=("url", "table")
+    ),
 }
 
 STREAM_OPTIONS: Mapping[str, Option] = {
@@ -92,7 +97,9 @@ def side_option(kind: str, key: str) -> str:
 
 _SIDE = "side_output."
 _ROUTE = {"sink": Option(), "include_original": Option("flag"), "rate_limit": Option("rate"), "source": Option()}
-SIDE_OPTIONS: Mapping[str, Option] = {side_option(kind, key): option for kind in KINDS for key, option in _ROUTE.items()}
+SIDE_OPTIONS: Mapping[str, Option] = {
+    side_option(kind, key): option for kind in KINDS for key, option in _ROUTE.items()
+}
 
 ALIASES: Mapping[str, str] = {"eventtime.latetolerance": "watermark.lag", "delimiter": "sep"}
 
@@ -163,7 +170,9 @@ def check_options(options: Options, known: Mapping[str, Option], what: str) -> O
     return Options(options.sql, checked)
 
 
-def check_connector(options: Options, common: Mapping[str, Option], connectors: Mapping[str, Connector], at: Token) -> tuple[str, Options]:
+def check_connector(
+    options: Options, common: Mapping[str, Option], connectors: Mapping[str, Connector], at: Token
+) -> tuple[str, Options]:
     """The connector's name and the checked options of it and of `common`; `at` is where a missing one is reported."""
     name = (options.text("connector") or "embedded").lower()
     if name not in connectors:
@@ -173,7 +182,10 @@ def check_connector(options: Options, common: Mapping[str, Option], connectors: 
     for required in connector.required:
         if not checked.text(required):
             raise error_at(
-                options.sql, at, f"the connector '{name}' needs the option '{required}'", f"add '{required}' = '...' to WITH (...)"
+                options.sql,
+                at,
+                f"the connector '{name}' needs the option '{required}'",
+                f"add '{required}' = '...' to WITH (...)",
             )
     _check_exclusive(checked, connector)
     format = checked.text("format") or "json"
@@ -238,7 +250,9 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
     elif option.kind == "count":
         if not value.strip().isdecimal() or int(value) < 1:
-            raise options.error(name, f"option '{name}' is a whole number above 0, not '{value}'", f"write '{name}' = '100'")
+            raise options.error(
+                name, f"option '{name}' is a whole number above 0, not '{value}'", f"write '{name}' = '100'"
+            )
         return str(int(value))
     elif option.kind == "flag":
         if value.lower() not in ("true", "false"):

@@ -10,7 +10,17 @@ from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.dialect import tokenize
 from eventide.sql.options import SIDE_OPTIONS, STREAM_OPTIONS, Options, check_options, read_options
 from eventide.sql.query import parse_query
-from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Describe, Drop, Explain, Select, Show, Statement
+from eventide.sql.statements import (
+    CreateSink,
+    CreateSource,
+    CreateStream,
+    Describe,
+    Drop,
+    Explain,
+    Select,
+    Show,
+    Statement,
+)
 from eventide.sql.tail import parse_tail
 from eventide.sql.tokens import Edit, Span, is_close, is_open, word
 
@@ -107,7 +117,8 @@ def _parse_explain(cursor: Cursor) -> Explain:
         created = _parse_create(cursor)
         if not isinstance(created, CreateStream):
             raise cursor.span.error(
-                "only a stream has a plan to explain", "write EXPLAIN SELECT ..., EXPLAIN CREATE STREAM ... or EXPLAIN name"
+                "only a stream has a plan to explain",
+                "write EXPLAIN SELECT ..., EXPLAIN CREATE STREAM ... or EXPLAIN name",
             )
         return Explain(text, stream=created)
     if cursor.at_words("SELECT") or cursor.at_words("WITH") or cursor.at(TokenType.L_PAREN):
@@ -134,7 +145,11 @@ def _parse_select(span: Span) -> Select:
 def _tables(span: Span) -> tuple[str, ...]:
     """Names behind FROM and JOIN, and those that follow them after commas; WITH queries left out."""
     tokens = span.tokens
-    ctes = {tokens[i - 1].text.lower() for i in range(1, len(tokens) - 1) if word(tokens[i]) == "AS" and is_open(tokens[i + 1])}
+    ctes = {
+        tokens[i - 1].text.lower()
+        for i in range(1, len(tokens) - 1)
+        if word(tokens[i]) == "AS" and is_open(tokens[i + 1])
+    }
     tables: dict[str, None] = {}
     opened: list[str] = []  # for each open bracket the word in front of it
     for index, token in enumerate(tokens):
@@ -143,8 +158,12 @@ def _tables(span: Span) -> tuple[str, ...]:
             opened.append(before)
         elif is_close(token) and opened:
             opened.pop()
-        elif word(token) == "JOIN" or (word(token) == "FROM" and before != "DISTINCT" and not (opened and opened[-1] in _FROM_INSIDE)):
-            tables.update(dict.fromkeys(name for name in _listed(tokens[index + 1 :], span.sql) if name.lower() not in ctes))
+        elif word(token) == "JOIN" or (
+            word(token) == "FROM" and before != "DISTINCT" and not (opened and opened[-1] in _FROM_INSIDE)
+        ):
+            tables.update(
+                dict.fromkeys(name for name in _listed(tokens[index + 1 :], span.sql) if name.lower() not in ctes)
+            )
     return tuple(tables)
 
 

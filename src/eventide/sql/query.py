@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.sql.clauses import at_clause, parse_watermark
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.from_clause import Ctes, FromParser
-from eventide.sql.nodes import QueryNode, SelectItem, SelectNode, Watermark, WindowClause
+from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, Watermark, WindowClause
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
 _WINDOW_KINDS = {"TUMBLING": ("SIZE", "OFFSET"), "HOPPING": ("SIZE", "SLIDE", "OFFSET"), "SESSION": ("GAP",)}
@@ -63,7 +63,9 @@ def parse_subquery(cursor: Cursor, ctes: Ctes) -> QueryNode:
     nested = Cursor(inner)
     query = parse_query(nested, ctes)
     if nested.at_words("EMIT") or nested.at_words("ALLOW") or nested.at_words("LATE"):
-        raise nested.error("this clause belongs to the whole stream", "write it at the end of the statement, outside the parentheses")
+        raise nested.error(
+            "this clause belongs to the whole stream", "write it at the end of the statement, outside the parentheses"
+        )
     nested.end()
     return query
 
@@ -92,7 +94,9 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     if cursor.at(TokenType.HINT):
         raise cursor.error("hints have no effect in a stream", "leave the hint out")
     if cursor.at_words("DISTINCT"):
-        raise cursor.error("DISTINCT would have to remember every row for ever", "group by the columns and a window instead")
+        raise cursor.error(
+            "DISTINCT would have to remember every row for ever", "group by the columns and a window instead"
+        )
     cursor.accept("ALL")
     items = tuple(_select_item(part) for part in split_commas(cursor.until(at_clause, "what to select")))
     if not cursor.done and not cursor.at_words("FROM"):
@@ -153,7 +157,10 @@ def _window_clause(cursor: Cursor, at: Token) -> WindowClause:
     first = cursor.position - 1
     kind_token = cursor.peek()
     kind = word(kind_token) if kind_token is not None else ""
-    help = "write WINDOW TUMBLING (ON ts, SIZE INTERVAL '10' SECOND), HOPPING (.., SIZE .., SLIDE ..) or SESSION (.., GAP ..)"
+    help = (
+        "write WINDOW TUMBLING (ON ts, SIZE INTERVAL '10' SECOND), HOPPING (.., SIZE .., SLIDE ..) or SESSION "
+        "(.., GAP ..)"
+    )
     if kind not in _WINDOW_KINDS:
         raise cursor.expected("TUMBLING, HOPPING or SESSION", help)
     cursor.next()
@@ -195,7 +202,9 @@ def _select_item(span: Span) -> SelectItem:
     if len(tokens) > 2 and word(tokens[-2]) == "AS" and is_name(tokens[-1], span.sql):
         return SelectItem(span.part(0, len(tokens) - 2), tokens[-1].text)
     tree = span.tree()
-    if isinstance(tree, exp.Aliases) or (len(tokens) > 2 and tokens[-1].token_type == TokenType.R_PAREN and _alias_list(span)):
+    if isinstance(tree, exp.Aliases) or (
+        len(tokens) > 2 and tokens[-1].token_type == TokenType.R_PAREN and _alias_list(span)
+    ):
         raise span.error("an expression has one alias", "write expression AS name")
     if isinstance(tree, exp.Alias):
         last = span.part(len(tokens) - 1, len(tokens))
@@ -206,7 +215,9 @@ def _select_item(span: Span) -> SelectItem:
 
 
 def _alias_list(span: Span) -> bool:
-    opened = [index for index, token in enumerate(span.tokens[:-1]) if word(token) == "AS" and is_open(span.tokens[index + 1])]
+    opened = [
+        index for index, token in enumerate(span.tokens[:-1]) if word(token) == "AS" and is_open(span.tokens[index + 1])
+    ]
     return any(closing(span, index + 1) == len(span.tokens) - 1 for index in opened)
 
 

@@ -12,10 +12,9 @@ from sqlglot.tokenizer_core import TokenType
 from eventide.errors import SqlError, suggest
 from eventide.plan.logical import Filter, Named, Project, Relation, Scan, Source, Stream, Union
 from eventide.plan.names import quoted
-from eventide.sql.aggregates import find_aggregates, refuse_aggregates
+from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates
 from eventide.sql.cursor import Cursor
 from eventide.sql.naming import output_name
-from eventide.sql.nodes import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark
 from eventide.sql.scope import (
     Reference,
     Scope,
@@ -29,9 +28,10 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
+from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark
 from eventide.sql.tokens import Edit, Span, calls, word
-from eventide.sql.types import TIME_TYPES, read_type
-from eventide.sql.windows import WINDOW_FUNCTIONS
+from eventide.sql.type_names import TIME_TYPES, read_type
+from eventide.sql.window_functions import WINDOW_FUNCTIONS
 
 PSEUDO_COLUMNS = ("window_start", "window_end", "window_id", "emit_epoch", "op")
 UNBOUNDED = "an unbounded aggregate never closes"
@@ -77,7 +77,8 @@ def lower_union(query: QueryNode, catalog: Readable) -> Scope:
             )
         if scope.time_of != first.time_of:
             raise select.span.error(
-                "the parts of the UNION ALL take their event time from different places", "declare EVENT TIME in all sources, or in none"
+                "the parts of the UNION ALL take their event time from different places",
+                "declare EVENT TIME in all sources, or in none",
             )
     columns = tuple(_united(column, [scope.columns[i] for scope in scopes]) for i, column in enumerate(first.columns))
     return Scope(Union(tuple(_renamed(scope, first) for scope in scopes)), columns, first.time_of)
@@ -108,7 +109,11 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
         plain = found[0] if found is not None and reference is not None and found[1] == len(reference.parts) else None
         name = item.alias or (plain.name if plain is not None else output_name(item.expression, scope))
         outputs.append(Named(name, rewrite(item.expression, _Aliases(scope, list(outputs)))))
-        columns.append(ScopeColumn(name, plain.type if plain else cast_type(item.expression), plain.is_event_time if plain else False))
+        columns.append(
+            ScopeColumn(
+                name, plain.type if plain else cast_type(item.expression), plain.is_event_time if plain else False
+            )
+        )
         _refuse_duplicate(item, [output.name for output in outputs])
     return Projected(tuple(outputs), tuple(columns))
 
@@ -119,7 +124,9 @@ def star_columns(scope: Scope, item: SelectItem) -> list[ScopeColumn]:
         raise item.expression.error(f"there is nothing called {item.qualifier} in FROM", "write *")
     for name in item.excluded:
         if scope.find(name) is None:
-            raise item.expression.error(f"there is no column {name}", suggest(name, [column.name for column in scope.columns]))
+            raise item.expression.error(
+                f"there is no column {name}", suggest(name, [column.name for column in scope.columns])
+            )
     excluded = {name.lower() for name in item.excluded}
     return [column for column in scope.columns if column.name.lower() not in excluded]
 
@@ -129,7 +136,9 @@ def apply_watermark(scope: Scope, watermark: Watermark) -> Scope:
     scope = replace(scope, relation=with_lag(scope.relation, watermark.lag, watermark.span))
     reference = single_reference(watermark.column)
     if reference is None:
-        raise watermark.column.error("WATERMARK takes a column", "compute the time in a subquery: SELECT ..., expression AS ts")
+        raise watermark.column.error(
+            "WATERMARK takes a column", "compute the time in a subquery: SELECT ..., expression AS ts"
+        )
     found = resolve(scope, reference)
     if found is None:
         raise unknown_column(scope, reference)
@@ -156,7 +165,10 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
 
 
 def not_a_time(column: ScopeColumn, span: Span) -> SqlError:
-    help = f"declare it in the source: EVENT TIME {quoted(column.name)} TYPE unixtimestamp_ms (or another type), or cast it to TIMESTAMP"
+    help = (
+        f"declare it in the source: EVENT TIME {quoted(column.name)} TYPE unixtimestamp_ms (or another type), "
+        "or cast it to TIMESTAMP"
+    )
     return span.error(f"{column.name} is a {column.type} and not the event time of its source", help)
 
 
@@ -165,7 +177,10 @@ def cast_type(span: Span) -> str:
     tree = span.tree()
     if not isinstance(tree, exp.Cast | exp.TryCast) or span.tokens[0].token_type == TokenType.NUMBER:
         return ""
-    last = max((i for i, token in enumerate(span.tokens) if word(token) == "AS" or token.token_type == TokenType.DCOLON), default=None)
+    last = max(
+        (i for i, token in enumerate(span.tokens) if word(token) == "AS" or token.token_type == TokenType.DCOLON),
+        default=None,
+    )
     if last is None:
         return ""
     try:
@@ -179,7 +194,9 @@ def _scan(node: TableRef, catalog: Readable) -> Scope:
     if source is None:
         plain = node.name.lower().split("$")[0]
         if any(name.lower() == plain for name in catalog.streams):
-            raise node.span.error(f"{node.name} is a stream, and a stream reads sources", "read the stream's own sources here")
+            raise node.span.error(
+                f"{node.name} is a stream, and a stream reads sources", "read the stream's own sources here"
+            )
         raise node.span.error(f"there is no source {node.name}", suggest(node.name, catalog.sources))
     event_time = source.event_time.column if source.event_time is not None else None
     fields = dict(message.column.split(".", 1) for message in source.messages)
@@ -193,7 +210,9 @@ def _lower_plain(select: SelectNode, catalog: Readable) -> Scope:
         if span is not None:
             raise span.error(f"{what} cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT")
     if select.window is not None:
-        raise select.window.span.error("a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT")
+        raise select.window.span.error(
+            "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT"
+        )
     if not isinstance(select.source, TableRef | SubqueryRef):
         raise select.source.span.error(
             "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT, which groups by it"
@@ -204,7 +223,9 @@ def _lower_plain(select: SelectNode, catalog: Readable) -> Scope:
     scope = with_where(scope, select.where)
     for item in select.items:
         for found in [] if item.star else find_aggregates(item.expression):
-            raise found.span.error("an aggregate cannot stand inside FROM or UNION ALL", "aggregate in the outermost SELECT")
+            raise found.span.error(
+                "an aggregate cannot stand inside FROM or UNION ALL", "aggregate in the outermost SELECT"
+            )
     if len(select.items) == 1 and select.items[0].star and not select.items[0].excluded:
         star_columns(scope, select.items[0])
         return scope
@@ -242,7 +263,9 @@ class _PseudoHint:
 def _refuse_windows(span: Span) -> None:
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS:
-            raise call.span.error("a window groups rows, so it stands in GROUP BY", f"write GROUP BY {call.span.render()}")
+            raise call.span.error(
+                "a window groups rows, so it stands in GROUP BY", f"write GROUP BY {call.span.render()}"
+            )
 
 
 def _refuse_duplicate(item: SelectItem, names: list[str]) -> None:

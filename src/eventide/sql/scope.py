@@ -68,7 +68,9 @@ class Reference:
 Lookup = Callable[[Reference], Edit]
 
 _UNIT_FIRST = frozenset({"dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"})
-_GENERATORS = frozenset({"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"})
+_GENERATORS = frozenset(
+    {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
+)
 
 
 def references(span: Span) -> list[Reference]:
@@ -77,7 +79,9 @@ def references(span: Span) -> list[Reference]:
     found = []
     for column in span.tree().find_all(exp.Column):
         identifiers = [
-            part for part in (column.args.get(key) for key in ("catalog", "db", "table", "this")) if isinstance(part, exp.Identifier)
+            part
+            for part in (column.args.get(key) for key in ("catalog", "db", "table", "this"))
+            if isinstance(part, exp.Identifier)
         ]
         places = tuple((part.meta["start"], part.meta["end"] + 1) for part in identifiers)
         if places and places[0][0] not in units:
@@ -117,7 +121,9 @@ def resolve(scope: Scope, reference: Reference) -> tuple[ScopeColumn, int] | Non
 
 def unknown_column(scope: Scope, reference: Reference, help: str | None = None) -> SqlError:
     names = [column.name for column in scope.columns]
-    return reference.error(f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names))
+    return reference.error(
+        f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names)
+    )
 
 
 def check_scalar(span: Span, allow_star: bool = False) -> None:
@@ -130,12 +136,16 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
             raise error_at(span.sql, token, "window functions with OVER are not supported", help)
         if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON):
             raise error_at(
-                span.sql, token, "parameters and paths with : are not supported", "write the value itself, or use get_json_object"
+                span.sql,
+                token,
+                "parameters and paths with : are not supported",
+                "write the value itself, or use get_json_object",
             )
     for call in calls(span):
         if call.name in _GENERATORS:
             raise call.span.error(
-                f"{call.name} makes several rows of one, which a stream cannot do", "unnest the rows before they are written"
+                f"{call.name} makes several rows of one, which a stream cannot do",
+                "unnest the rows before they are written",
             )
     tree = span.tree()
     if not allow_star and next(tree.find_all(exp.Star), None) is not None:
@@ -146,13 +156,22 @@ def refuse_quoted_columns(scope: Scope, span: Span) -> None:
     """Double quotes make a string in Spark; where one spells a column, the user surely meant the column."""
     for token in span.tokens:
         if token.token_type == TokenType.STRING and span.sql[token.start] == '"' and scope.find(token.text) is not None:
-            raise error_at(span.sql, token, f'"{token.text}" is a string in Spark SQL', f"write {quoted(token.text)} for the column")
+            raise error_at(
+                span.sql,
+                token,
+                f'"{token.text}" is a string in Spark SQL',
+                f"write {quoted(token.text)} for the column",
+            )
 
 
 def single_reference(span: Span) -> Reference | None:
     """The reference that the whole expression is, if it is one."""
     bare = span
-    while len(bare.tokens) > 2 and bare.tokens[0].token_type == TokenType.L_PAREN and bare.tokens[-1].token_type == TokenType.R_PAREN:
+    while (
+        len(bare.tokens) > 2
+        and bare.tokens[0].token_type == TokenType.L_PAREN
+        and bare.tokens[-1].token_type == TokenType.R_PAREN
+    ):
         bare = bare.part(1, len(bare.tokens) - 1)
     if any(index % 2 != (token.token_type == TokenType.DOT) for index, token in enumerate(bare.tokens)):
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventide.plan.logical import Sink, Source
-from eventide.sql.nodes import EmitNode, QueryNode
 from eventide.sql.options import Options
+from eventide.sql.syntax import EmitNode, QueryNode
 
 
 @dataclass(frozen=True, eq=False)

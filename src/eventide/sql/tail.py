@@ -8,7 +8,7 @@ from eventide.errors import suggest
 from eventide.plan.logical import EmitMode
 from eventide.sql.create import object_name
 from eventide.sql.cursor import Cursor
-from eventide.sql.nodes import EmitNode
+from eventide.sql.syntax import EmitNode
 from eventide.sql.tokens import Span
 
 _MODES: dict[tuple[str, ...], EmitMode] = {
@@ -21,7 +21,14 @@ _MODES: dict[tuple[str, ...], EmitMode] = {
     ("CHANGES",): EmitMode.CHANGES,
     ("FINAL",): EmitMode.FINAL,
 }
-SPELLINGS = ("EMIT ON WINDOW CLOSE", "EMIT ON UPDATE", "EMIT ON WATERMARK", "EMIT EVERY INTERVAL '5' SECOND", "EMIT CHANGES", "EMIT FINAL")
+SPELLINGS = (
+    "EMIT ON WINDOW CLOSE",
+    "EMIT ON UPDATE",
+    "EMIT ON WATERMARK",
+    "EMIT EVERY INTERVAL '5' SECOND",
+    "EMIT CHANGES",
+    "EMIT FINAL",
+)
 
 
 def parse_tail(cursor: Cursor) -> EmitNode:
@@ -32,11 +39,15 @@ def parse_tail(cursor: Cursor) -> EmitNode:
         if cursor.accept("EMIT"):
             part = "mode"
             mode = _mode(cursor)
-            every = cursor.duration("an interval, as in EMIT EVERY INTERVAL '5' SECOND") if mode is EmitMode.EVERY else None
+            every = (
+                cursor.duration("an interval, as in EMIT EVERY INTERVAL '5' SECOND") if mode is EmitMode.EVERY else None
+            )
             changed = replace(node, mode=mode, every=every)
         elif cursor.accept("ALLOW", "LATENESS") or cursor.accept("ALLOWED", "LATENESS"):
             part = "lateness"
-            changed = replace(node, allowed_lateness=cursor.duration("an interval, as in ALLOW LATENESS INTERVAL '1' MINUTE"))
+            changed = replace(
+                node, allowed_lateness=cursor.duration("an interval, as in ALLOW LATENESS INTERVAL '1' MINUTE")
+            )
         elif cursor.accept("LATE", "DATA"):
             part = "late_to"
             cursor.expect("TO", help="write LATE DATA TO name")

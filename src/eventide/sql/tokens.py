@@ -15,12 +15,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.errors import SqlError
 from eventide.sql.dialect import parse_scalar
 
-_QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING, TokenType.NUMBER, TokenType.HEX_STRING})
+_QUOTED = frozenset(
+    {TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING, TokenType.NUMBER, TokenType.HEX_STRING}
+)
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 # Words after which a parenthesis is not the argument list of a call.
 _BEFORE_PAREN = frozenset(
-    """AND OR NOT IN IS LIKE ILIKE RLIKE REGEXP BETWEEN CASE WHEN THEN ELSE DISTINCT FROM OVER WHERE AS ESCAPE DIV ALL ANY
+    """AND OR NOT IN IS LIKE ILIKE RLIKE REGEXP BETWEEN CASE WHEN THEN ELSE DISTINCT FROM OVER WHERE AS ESCAPE DIV ALL
+    ANY
     SOME FOR""".split()
 )
 _TIGHT = frozenset({TokenType.DOT, TokenType.DCOLON, TokenType.COLON})
@@ -153,7 +156,9 @@ def calls(span: Span) -> Iterator[Call]:
         name = token.text.lower()
         if not name.replace("_", "a").isalnum() or word(token) in _BEFORE_PAREN - {"ANY", "SOME"}:
             continue
-        if index and (span.tokens[index - 1].token_type == TokenType.DOT or word(span.tokens[index - 1]) in ("LIKE", "ILIKE")):
+        if index and (
+            span.tokens[index - 1].token_type == TokenType.DOT or word(span.tokens[index - 1]) in ("LIKE", "ILIKE")
+        ):
             continue
         close = closing(span, index + 1)
         arguments = span.part(index + 2, close) if close > index + 2 else None

@@ -41,7 +41,9 @@ def _unwritable(path: Path, error: OSError) -> StorageError:
     reason = os.strerror(error.errno) if error.errno else str(error)
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     remedy = "make room" if is_full else "mend the cause"
-    return StorageError(f"{path} cannot be written: {reason}", help=f"{remedy} and try again: nothing is lost or there by half")
+    return StorageError(
+        f"{path} cannot be written: {reason}", help=f"{remedy} and try again: nothing is lost or there by half"
+    )
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ streams/NAME/plan.json       what the stream means, and its number of shards
 streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream is to take in
 streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
 streams/NAME/scans/          which files the fused scan of each source has found
-streams/NAME/late_line.json  how far its time may have come, for fused scans
+streams/NAME/time_bound.json  how far its time may have come, for fused scans
 streams/NAME/results/        what the stream gave, one set of files per batch
 streams/NAME/side/           how far each side sink has come, one file per sink
 streams/NAME/reinject/       rows on their way back to sources
@@ -63,8 +63,8 @@ class Layout:
     def scans(self, stream: str) -> Path:
         return self.stream(stream) / "scans"
 
-    def late_line(self, stream: str) -> Path:
-        return self.stream(stream) / "late_line.json"
+    def time_bound(self, stream: str) -> Path:
+        return self.stream(stream) / "time_bound.json"
 
     def results(self, stream: str) -> Path:
         return self.stream(stream) / "results"

@@ -3,9 +3,9 @@
     NNNNNNNNNNNN.json   rows of one batch by source, and the spool items that they became or were about to become
     ledger.json         which rows were sent back and have not come round again, and how many of each kind
 
-The stream's router fills the outbox while a batch ends; the database empties it into the sources' spools between batches.
-A crash anywhere in between repeats a step that is there already: a batch's file replaces itself, and a spool item says
-which batch it came from.
+The stream's router fills the outbox while a batch ends; the database empties it into the sources' spools between
+batches. A crash anywhere in between repeats a step that is there already: a batch's file replaces itself, and a spool
+item says which batch it came from.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class Outbox:
         return self._folder / "ledger.json"
 
 
-def _append(path: Path, waiting: dict[str, Any], source: str, origin: str, received_at: int, spool: Spool, number: int) -> None:
+def _append(
+    path: Path, waiting: dict[str, Any], source: str, origin: str, received_at: int, spool: Spool, number: int
+) -> None:
     waiting["items"][source] = number
     write_json(path, waiting)
     spool.append_rows(waiting["rows"][source], received_at, number, origin)

@@ -33,7 +33,9 @@ JSON_FIELDS = ("group_key", "original_event")
 def to_payloads(side: pa.Table) -> pa.Table:
     """Side rows as the operator gives them, in the form of PAYLOAD_SCHEMA."""
     start, end = side["window_start"].combine_chunks(), side["window_end"].combine_chunks()
-    window = pa.StructArray.from_arrays([start, end], fields=list(PAYLOAD_SCHEMA.field("window").type), mask=pc.is_null(start))
+    window = pa.StructArray.from_arrays(
+        [start, end], fields=list(PAYLOAD_SCHEMA.field("window").type), mask=pc.is_null(start)
+    )
     columns = [window if name == "window" else side[name] for name in PAYLOAD_SCHEMA.names]
     return pa.table(columns, schema=PAYLOAD_SCHEMA)
 
@@ -41,7 +43,9 @@ def to_payloads(side: pa.Table) -> pa.Table:
 def original_rows(payloads: pa.Table, schema: pa.Schema) -> pa.Table:
     """The original events of `payloads` as rows with the columns of `schema`."""
     events = [json.loads(text) if text else {} for text in payloads["original_event"].to_pylist()]
-    columns = [pa.array([from_json(event.get(field.name), field.type) for event in events], field.type) for field in schema]
+    columns = [
+        pa.array([from_json(event.get(field.name), field.type) for event in events], field.type) for field in schema
+    ]
     return pa.table(columns, schema=schema)
 
 

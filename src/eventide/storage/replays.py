@@ -1,7 +1,7 @@
 """Corrections that a replay of late rows gave, beside a stream's results, and how far the replay has come.
 
     NNNNNNNNNNNN.main.arrow, NNNNNNNNNNNN.json   as for batches, numbered on their own
-    intent.json                                  a replay that is under way: its number and the last batch whose payloads it takes
+    intent.json                                  a replay under way: its number and the last batch that it takes
 
 A replay that a crash cut short is done again with the same bounds and the same number.
 """
@@ -37,7 +37,9 @@ class Replays:
         return {name: 0 if latest is None else latest.totals.get(name, 0) for name in (REPLAYED, CORRECTIONS)}
 
     def begin(self, upto: int) -> tuple[int, int]:
-        """The number of the next replay and the last batch that it takes, which a replay that was cut short has decided."""
+        """The number of the next replay and the last batch that it takes, which a replay that was cut short has
+        decided.
+        """
         latest = self._results.latest()
         number = 0 if latest is None else latest.batch + 1
         intent = read_json(self._folder / "intent.json")

@@ -32,9 +32,15 @@ class Spool:
         return self.folder / f"{number:012d}.arrow"
 
     def append_rows(self, rows: list[str], received_at: int, number: int, origin: str = "") -> None:
-        """Keep `rows` as item `number`; durable when it returns. `origin` says which stream and batch sent them back."""
+        """Keep `rows` as item `number`; durable when it returns. `origin` says which stream and batch sent them
+        back.
+        """
         count = len(rows)
-        columns = [pa.array(range(count), pa.int64()), pa.repeat(pa.scalar(received_at, pa.int64()), count), pa.array(rows, pa.string())]
+        columns = [
+            pa.array(range(count), pa.int64()),
+            pa.repeat(pa.scalar(received_at, pa.int64()), count),
+            pa.array(rows, pa.string()),
+        ]
         schema = SCHEMA.with_metadata({_ORIGIN: origin}) if origin else SCHEMA
         table = pa.table(columns, schema=schema)
         with replacing(self.rows_path(number)) as temporary, pa.OSFile(str(temporary), "wb") as file:
@@ -42,7 +48,9 @@ class Spool:
                 writer.write_table(table, max_chunksize=65_536)
 
     def origin(self, number: int) -> str:
-        """The stream and batch that sent item `number` back; empty for rows from outside, or if there is no such item."""
+        """The stream and batch that sent item `number` back; empty for rows from outside, or if there is no such
+        item.
+        """
         path = self.rows_path(number)
         if not path.exists():
             return ""

@@ -25,7 +25,9 @@ def result(call: PackedAggregate, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """A value that can be a dictionary's key, the same one for what Spark takes for the same group: NaN is NaN, -0.0 is 0."""
+    """A value that can be a dictionary's key, the same one for what Spark takes for the same group: NaN is NaN, -0.0 is
+    0.
+    """
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, list | tuple):

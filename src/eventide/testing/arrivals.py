@@ -35,7 +35,9 @@ class Arrival:
     within: int = 0
 
 
-def arrivals_of(physical: Physical, branch: Branch, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
+def arrivals_of(
+    physical: Physical, branch: Branch, rows: Sequence[Sequence[Any]], now: int, received: int
+) -> Iterator[Arrival]:
     """What a branch of the query makes of rows that were written at `received`, in a batch that begins at `now`."""
     names = [column.name for column in physical.stream.query.columns]
     for values in rows:
@@ -57,7 +59,9 @@ def is_carried(branch: Branch) -> bool:
     return isinstance(branch.watermark, EventTimeWatermark) and branch.watermark.carried is not None
 
 
-def _scanned(branch: Branch, values: Sequence[Any], now: int, received: int) -> tuple[dict[str, Any], int | None, str | None]:
+def _scanned(
+    branch: Branch, values: Sequence[Any], now: int, received: int
+) -> tuple[dict[str, Any], int | None, str | None]:
     """A source's row, its event time, and what is wrong with it."""
     source = branch.source
     try:
@@ -93,7 +97,13 @@ def _metadata(source: Source, row: Values) -> int | None:
     declared = {time.column.lower() for time in source.messages or ((source.event_time,) if source.event_time else ())}
     for name in METADATA_COLUMNS:
         value = None if name in declared else row.get(name)
-        time = micros_of(value) if isinstance(value, dt.datetime) else iso_micros(value) if isinstance(value, str) else None
+        time = (
+            micros_of(value)
+            if isinstance(value, dt.datetime)
+            else iso_micros(value)
+            if isinstance(value, str)
+            else None
+        )
         if time is not None:
             return time
     return None

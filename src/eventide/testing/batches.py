@@ -78,8 +78,16 @@ class BatchRunner(ABC):
             marks[branch.source.name] = None if own is None or known is None else min(own, known)
         return marks
 
-    def batch(self, rows: Rows | None = None, advance: Mapping[str, int] | None = None, now: int = 0, received: int | None = None) -> Step:
-        """Rows and external watermarks of one batch, which begins at `now`; the rows were written at `received` (or `now`)."""
+    def batch(
+        self,
+        rows: Rows | None = None,
+        advance: Mapping[str, int] | None = None,
+        now: int = 0,
+        received: int | None = None,
+    ) -> Step:
+        """Rows and external watermarks of one batch, which begins at `now`; the rows were written at `received` (or
+        `now`).
+        """
         step = Step()
         arrivals: list[Arrival] = []
         for name, branch in self._branches.items():

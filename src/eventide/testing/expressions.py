@@ -24,7 +24,9 @@ class UnsupportedExpressionError(EventideError):
 
 
 def unsupported(what: str) -> UnsupportedExpressionError:
-    return UnsupportedExpressionError(f"the reference model does not know {what}", help="run it on Spark, or write it with simpler means")
+    return UnsupportedExpressionError(
+        f"the reference model does not know {what}", help="run it on Spark, or write it with simpler means"
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -164,7 +166,11 @@ def _comparable(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], boo
 def _numeric(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def computed(left: Any, right: Any) -> Any:
         numbers = (int, float, decimal.Decimal)
-        if isinstance(left, bool) or isinstance(right, bool) or not (isinstance(left, numbers) and isinstance(right, numbers)):
+        if (
+            isinstance(left, bool)
+            or isinstance(right, bool)
+            or not (isinstance(left, numbers) and isinstance(right, numbers))
+        ):
             raise unsupported(f"arithmetic with a {type(left).__name__} and a {type(right).__name__}")
         if isinstance(left, float) or isinstance(right, float):
             left, right = float(left), float(right)

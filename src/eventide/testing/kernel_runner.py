@@ -12,21 +12,21 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, Kernel, Output, iter_rows
-from eventide.kernels.forward import ForwardSpec
 from eventide.kernels.intake import InnerSpec, IntakeSpec
-from eventide.kernels.panes import CumulateSpec, PanedSpec
-from eventide.kernels.session import SessionSpec
-from eventide.kernels.sides import Sides
-from eventide.kernels.slide import SlideSpec
-from eventide.kernels.store import MemoryStore
+from eventide.kernels.logic.forward import ForwardSpec
+from eventide.kernels.logic.panes import CumulateSpec, PanedSpec
+from eventide.kernels.logic.sessions import SessionSpec
+from eventide.kernels.logic.slides import SlideSpec
+from eventide.kernels.side_rows import Sides
+from eventide.kernels.state.memory_store import MemoryStore
+from eventide.plan.co_location import CoLocation, co_location, late_policy
 from eventide.plan.logical import Cumulate, Hop, Session, Slide, Stream, Tumble
-from eventide.plan.meeting import Meet, late_policy, meeting
 from eventide.plan.physical import Physical
 from eventide.testing.aggregates import frozen
 from eventide.testing.arrivals import Arrival
-from eventide.testing.arrow_types import Types, packed_types, result_type
 from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
 from eventide.testing.expressions import unsupported
+from eventide.testing.value_types import Types, packed_types, result_type
 from eventide.testing.values import micros_of
 
 
@@ -72,12 +72,12 @@ class KernelRunner(BatchRunner):
 
     def _shard(self, arrival: Arrival) -> int:
         """All rows that must meet go to one shard, by the rules of the engine."""
-        match meeting(self.physical):
-            case Meet.EVERYTHING:
+        match co_location(self.physical):
+            case CoLocation.EVERYTHING:
                 return 0
-            case Meet.WINDOW if isinstance(self.physical.window, Tumble):
+            case CoLocation.WINDOW if isinstance(self.physical.window, Tumble):
                 meet: Any = ((arrival.time or 0) - self.physical.window.offset) // self.physical.window.size
-            case Meet.GROUP:
+            case CoLocation.GROUP:
                 meet = frozen([arrival.packed[key.sql] for key in self.physical.keys])
             case _:
                 meet = arrival.identity
@@ -92,7 +92,9 @@ class KernelRunner(BatchRunner):
             SEQ: pa.array(range(self._seq - len(rows), self._seq), pa.int64()),
         }
         if self.spec.dedup_within is not None:
-            columns[DEDUP] = pa.array([None if row.identity is None else repr(row.identity) for row in rows], pa.string())
+            columns[DEDUP] = pa.array(
+                [None if row.identity is None else repr(row.identity) for row in rows], pa.string()
+            )
         for name, kind in self._types.items():
             columns[name] = pa.array([row.packed[name] for row in rows], kind)
         return pa.table(columns)
@@ -135,7 +137,9 @@ def kernel_spec(physical: Physical) -> IntakeSpec:
     spans = {branch.source.dedup.within for branch in physical.branches if branch.source.dedup}
     if len(spans) > 1:
         raise unsupported("sources that deduplicate within different spans")
-    return IntakeSpec(inner, sides, late_policy(physical).value, physical.options.max_lateness, max(spans, default=None))
+    return IntakeSpec(
+        inner, sides, late_policy(physical).value, physical.options.max_lateness, max(spans, default=None)
+    )
 
 
 def _common(physical: Physical, types: Types) -> dict[str, Any]:

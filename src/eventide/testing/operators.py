@@ -100,7 +100,9 @@ class OrderedForward(Operator):
 
 @dataclass(eq=False)
 class Held:
-    """One group's open window: its rows, how often it was emitted, and the emissions that a change log must take back."""
+    """One group's open window: its rows, how often it was emitted, and the emissions that a change log must take
+    back.
+    """
 
     key: Any
     start: int
@@ -152,7 +154,9 @@ class Windows(Operator):
             self._emit([held for held in self.open if held.waits])
 
     def _emits_at_close(self, held: Held) -> bool:
-        """What has changed since its last emission; with EVERY all, so that the last emission of a window is its result."""
+        """What has changed since its last emission; with EVERY all, so that the last emission of a window is its
+        result.
+        """
         return held.waits or self.mode is EmitMode.EVERY
 
     def flush(self, until: int) -> None:
@@ -187,7 +191,9 @@ class Windows(Operator):
     def _log_changes(self, touched: list[Held]) -> None:
         changed = []
         for held in touched:
-            same = len(held.shown) == 1 and frozen({**held.shown[0], "emit_epoch": 0}) == frozen({**self.row_of(held), "emit_epoch": 0})
+            same = len(held.shown) == 1 and frozen({**held.shown[0], "emit_epoch": 0}) == frozen(
+                {**self.row_of(held), "emit_epoch": 0}
+            )
             held.waits = not same
             changed += [] if same else [held]
         self.emitted += [{**row, "op": -1} for held in changed for row in held.shown]
@@ -260,8 +266,8 @@ class Cumulations(Panes):
 class Sessions(Windows):
     """Rows of a group no more than `gap` apart are in one window, which ends `gap` after the last of them.
 
-    The rows of a batch are first cut into islands; so their order does not matter. An island is late if it touches no open
-    session and would be a closed one by itself.
+    The rows of a batch are first cut into islands; so their order does not matter. An island is late if it touches no
+    open session and would be a closed one by itself.
     """
 
     def __init__(self, physical: Physical, window: Session) -> None:
@@ -277,14 +283,21 @@ class Sessions(Windows):
         self._flushed = [held for held in self._flushed if self.tracker.is_open(held.end, watermark)]
         joining = []
         for row in rows:
-            if any(held.key == self.key_of(row) and held.start - self._gap <= row.time <= held.end for held in self._flushed):
+            if any(
+                held.key == self.key_of(row) and held.start - self._gap <= row.time <= held.end
+                for held in self._flushed
+            ):
                 self.sides.route("late", Refused(row, LATE))
             else:
                 joining.append(row)
         touched: list[Held] = []
         most, before = self.physical.options.max_groups, len(self.open)
         for island in self._islands(joining):
-            met = [held for held in self.open if held.key == island.key and island.start <= held.end and held.start <= island.end]
+            met = [
+                held
+                for held in self.open
+                if held.key == island.key and island.start <= held.end and held.start <= island.end
+            ]
             if not met and not self.tracker.is_open(island.end, watermark):
                 self._refuse(island, "late", LATE)
             elif not met and most is not None and before >= most:
@@ -316,7 +329,9 @@ class Sessions(Windows):
             self.open.remove(held)
             self.tracker.forget(held)
         parts = [*met, island]
-        whole = Held(island.key, min(p.start for p in parts), max(p.end for p in parts), [row for p in parts for row in p.rows])
+        whole = Held(
+            island.key, min(p.start for p in parts), max(p.end for p in parts), [row for p in parts for row in p.rows]
+        )
         whole.shown = [row for part in met for row in part.shown]
         whole.epoch = next((held.epoch for held in met if (held.start, held.end) == (whole.start, whole.end)), 0)
         self.open.append(whole)

@@ -78,7 +78,9 @@ class ReferenceModel(BatchRunner):
         """An id is forgotten when the watermark is so far past it that a row near it would be late by itself."""
         if watermark is not None:
             for identity, known in list(self._seen.items()):
-                self._seen[identity] = [seen for seen in known if seen.time + seen.within + self._operator.horizon > watermark]
+                self._seen[identity] = [
+                    seen for seen in known if seen.time + seen.within + self._operator.horizon > watermark
+                ]
 
     def _pass_time(self, watermark: int, now: int, step: Step) -> None:
         self._operator.pass_time(watermark)

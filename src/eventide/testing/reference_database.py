@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.errors import EventideError, OptionError, suggest
-from eventide.eventtime.heartbeat import Heartbeat, Pulse
+from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.physical import ProcessTimeWatermark
 from eventide.result import Result
@@ -62,7 +62,9 @@ def wall_clock() -> int:
 
 
 class ReferenceDatabase:
-    """`checkpoint` is a folder that keeps everything; None keeps nothing. `clock` gives microseconds since the epoch."""
+    """`checkpoint` is a folder that keeps everything; None keeps nothing. `clock` gives microseconds since the
+    epoch.
+    """
 
     def __init__(self, checkpoint: str | Path | None = None, clock: Callable[[], int] = wall_clock) -> None:
         self._file = None if checkpoint is None else Path(checkpoint) / "reference.pickle"
@@ -76,7 +78,9 @@ class ReferenceDatabase:
         for statement in parse_statements(sql):
             self._state.catalog.apply(statement)
         wanted = self._state.catalog.streams
-        self._state.streams = {name: self._state.streams.get(name) or Running(ReferenceModel(wanted[name])) for name in wanted}
+        self._state.streams = {
+            name: self._state.streams.get(name) or Running(ReferenceModel(wanted[name])) for name in wanted
+        }
         return Result(pa.table({"status": pa.array([], pa.string())}))
 
     def write(self, source: str, rows: Sequence[Any]) -> int:
@@ -167,8 +171,11 @@ class ReferenceDatabase:
 
 def _heartbeat(model: ReferenceModel) -> Heartbeat:
     by_name = {branch.source.name: branch for branch in model.physical.branches}
-    pulses = [Pulse(name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark)) for name, b in by_name.items()]
-    return Heartbeat(pulses, model.physical.emit.every)
+    timings = [
+        SourceTiming(name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark))
+        for name, b in by_name.items()
+    ]
+    return Heartbeat(timings, model.physical.emit.every)
 
 
 def _result(columns: list[str], rows: list[dict[str, Any]]) -> Result:

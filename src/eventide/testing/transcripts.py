@@ -1,6 +1,7 @@
 """Transcripts: what a stream must give, step by step, as data.
 
-A case is a mapping with `name`, `sql` and either `fails` (text that the error must contain) or `steps`, each of them one of
+A case is a mapping with `name`, `sql` and either `fails` (text that the error must contain) or `steps`, each of them
+one of
 
     write:     {source: [[...], ...]}    rows in column order; processed before the next step
     advance:   {source: ms}              an external watermark

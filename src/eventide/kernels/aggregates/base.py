@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from eventide.errors import EngineError
-from eventide.kernels.grouping import Reduction, Segments
+from eventide.kernels.vector.grouping import Reduction, Segments
 
 if TYPE_CHECKING:
     from eventide.kernels.aggregates.user import UserAggregate
@@ -43,7 +43,8 @@ class AggregateSpec:
     def describe(self) -> str:
         """Text that changes exactly when the state would mean something else."""
         kinds = ",".join(map(str, self.input_types))
-        call = f"{self.function}({'distinct ' if self.distinct else ''}{kinds};{','.join(self.parameters)})->{self.result_type}"
+        distinct = "distinct " if self.distinct else ""
+        call = f"{self.function}({distinct}{kinds};{','.join(self.parameters)})->{self.result_type}"
         return call if self.user is None else f"{call}/{self.state_type}"
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
-from eventide.kernels.columns import typed
-from eventide.kernels.grouping import Reduction
+from eventide.kernels.vector.columns import typed
+from eventide.kernels.vector.grouping import Reduction
 
 _SURE_TO_FIT = 28  # digits of a decimal of which ten billion can be added up in 38 digits
 
@@ -85,7 +85,9 @@ class Average(Aggregate):
         # Arrow's quotient has 21 digits more than `total`, cut off, so that rounding it half up rounds the true one.
         known = pc.if_else(pc.greater(count, 0), count, 1).cast(pa.decimal256(20, 0))
         quotient = pc.divide(total.cast(pa.decimal256(38, total.type.scale)), known)
-        return fitted(pc.round(quotient, self.spec.result_type.scale, round_mode="half_towards_infinity"), self.spec.result_type)
+        return fitted(
+            pc.round(quotient, self.spec.result_type.scale, round_mode="half_towards_infinity"), self.spec.result_type
+        )
 
 
 class Extreme(Aggregate):
@@ -138,7 +140,9 @@ def exact(kind: pa.DataType) -> bool:
 
 def _rounded_quotients(total: pa.Array, count: pa.Array) -> pa.Array:
     """Integers divided and rounded half up, away from zero; NULL where there is nothing to divide by."""
-    whole, counts = (np.asarray(values.fill_null(0).to_numpy(zero_copy_only=False), np.int64) for values in (total, count))
+    whole, counts = (
+        np.asarray(values.fill_null(0).to_numpy(zero_copy_only=False), np.int64) for values in (total, count)
+    )
     quotient, rest = np.divmod(np.abs(whole), np.maximum(counts, 1))
     return pa.array(np.sign(whole) * (quotient + (2 * rest >= np.maximum(counts, 1))), pa.int64(), mask=counts == 0)
 
@@ -148,7 +152,10 @@ def _wide_quotients(total: pa.Array, count: pa.Array, scale: int) -> pa.Array:
     with decimal.localcontext(prec=100, rounding=decimal.ROUND_HALF_UP):
         unit = decimal.Decimal(1).scaleb(-scale)
         pairs = zip(total.to_pylist(), count.to_pylist(), strict=True)
-        return pa.array([None if whole is None else (whole / number).quantize(unit) for whole, number in pairs], pa.decimal256(76, scale))
+        return pa.array(
+            [None if whole is None else (whole / number).quantize(unit) for whole, number in pairs],
+            pa.decimal256(76, scale),
+        )
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
@@ -170,7 +177,9 @@ def fitted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_decimal(wanted):
         wide = pa.decimal256(76, values.type.scale)
-        fits = pc.less(pc.abs(values).cast(wide), pa.scalar(decimal.Decimal(10) ** (wanted.precision - wanted.scale), wide))
+        fits = pc.less(
+            pc.abs(values).cast(wide), pa.scalar(decimal.Decimal(10) ** (wanted.precision - wanted.scale), wide)
+        )
         values = pc.if_else(fits, values, pa.scalar(None, values.type))
     return typed(values, wanted)
 

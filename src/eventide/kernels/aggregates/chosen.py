@@ -1,7 +1,7 @@
 """first, last, any_value, min_by, max_by, and min and max of nested values: one row of a group is chosen by an order.
 
-Rows of equal order are told apart by their value, not by their arrival: so the outcome is the same however the rows were
-batched or shuffled.
+Rows of equal order are told apart by their value, not by their arrival: so the outcome is the same however the rows
+were batched or shuffled.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS, Aggregate, AggregateSpec, present
-from eventide.kernels.columns import Ints, dense_rank, holds_floats, normalised, typed
-from eventide.kernels.grouping import Segments
+from eventide.kernels.vector.columns import Ints, dense_rank, holds_floats, normalised, typed
+from eventide.kernels.vector.grouping import Segments
 
 FIRST = frozenset({"first", "first_value", "any_value"})
 LAST = frozenset({"last", "last_value"})
@@ -47,7 +47,9 @@ class Chosen(Aggregate):
 
     def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
         order, values = states
-        return self._choose(order, values, np.flatnonzero(order.is_valid().to_numpy(zero_copy_only=False)), present(segments))
+        return self._choose(
+            order, values, np.flatnonzero(order.is_valid().to_numpy(zero_copy_only=False)), present(segments)
+        )
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         return typed(states[1], self.spec.result_type)
@@ -56,7 +58,9 @@ class Chosen(Aggregate):
         some = pa.array(rows)
         value, by = values.take(some), order.take(some)
         ranks = [dense_rank(value), dense_rank(by)]
-        if holds_floats(by.type):  # to the order both zeros are the same; which of them is kept must not depend on arrival
+        if holds_floats(
+            by.type
+        ):  # to the order both zeros are the same; which of them is kept must not depend on arrival
             ranks = [ranks[1], ranks[0], dense_rank(normalised(by))]
         group = groups.group[rows]
         turn = np.lexsort((*ranks, group))

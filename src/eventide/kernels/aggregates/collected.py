@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates.base import Aggregate, present
 from eventide.kernels.aggregates.distinct import exploded
-from eventide.kernels.columns import Ints, dense_rank, lists, typed
-from eventide.kernels.grouping import Segments
+from eventide.kernels.vector.columns import Ints, dense_rank, lists, typed
+from eventide.kernels.vector.grouping import Segments
 
 
 class CollectList(Aggregate):

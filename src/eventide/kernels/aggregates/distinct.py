@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.aggregates.base import Aggregate, present
-from eventide.kernels.columns import Ints, combined_rank, dense_rank, list_parts, lists, normalised, typed, whole
-from eventide.kernels.grouping import Segments, group_rows
+from eventide.kernels.vector.columns import Ints, combined_rank, dense_rank, list_parts, lists, normalised, typed, whole
+from eventide.kernels.vector.grouping import Segments, group_rows
 
 
 class Distinct(Aggregate):

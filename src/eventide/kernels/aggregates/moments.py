@@ -1,4 +1,6 @@
-"""Variance and standard deviation: count, mean and squared deviations, merged by the formula of Chan, Golub and LeVeque."""
+"""Variance and standard deviation: count, mean and squared deviations, merged by the formula of Chan, Golub and
+LeVeque.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
-from eventide.kernels.columns import typed
-from eventide.kernels.grouping import Reduction, Segments
+from eventide.kernels.vector.columns import typed
+from eventide.kernels.vector.grouping import Reduction, Segments
 
 POPULATION = frozenset({"var_pop", "stddev_pop"})
 _ROOT = frozenset({"stddev", "std", "stddev_samp", "stddev_pop"})

@@ -1,4 +1,6 @@
-"""Partial aggregates as tables: one row per group, with leading columns, group keys and the state of every aggregate."""
+"""Partial aggregates as tables: one row per group, with leading columns, group keys and the state of every
+aggregate.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,18 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates.base import AggregateSpec
 from eventide.kernels.aggregates.registry import build_aggregate
-from eventide.kernels.columns import column, normalised, sort_order, typed
 from eventide.kernels.contract import KEY, TS
-from eventide.kernels.grouping import Reduction, group_rows
+from eventide.kernels.vector.columns import column, normalised, sort_order, typed
+from eventide.kernels.vector.grouping import Reduction, group_rows
 
 
 class Aggregation:
     """The keys and aggregates of one query over tables of a fixed layout.
 
     A partial table has the columns `lead` (int64: a slice, a window's bounds), the keys KEY + n, the states `s<n>_<m>`
-    and `marks` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). Groups are told
-    apart by the leading columns and the keys together; there is always at least one leading column, so that a query
-    without keys has one group per slice or window.
+    and `marks` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). Groups are
+    told apart by the leading columns and the keys together; there is always at least one leading column, so that a
+    query without keys has one group per slice or window.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class Aggregation:
             for names, a in zip(self._states, self._aggregates, strict=True)
             for name, kind in zip(names, a.state, strict=True)
         ]
-        self.schema = pa.schema([*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *marks])
+        self.schema = pa.schema(
+            [*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *marks]
+        )
 
     @property
     def is_simple(self) -> bool:
@@ -57,7 +61,9 @@ class Aggregation:
         """The partial of these rows; `lead` are the leading columns, row by row."""
         inputs = [self._inputs(rows, n) for n in range(len(self._aggregates))]
         plans = [a.fold_plan(values) for a, values in zip(self._aggregates, inputs, strict=True)]
-        groups = group_rows([*lead, *self.key_columns(rows)], [r for plan in plans for r in plan], segments=self._segments)
+        groups = group_rows(
+            [*lead, *self.key_columns(rows)], [r for plan in plans for r in plan], segments=self._segments
+        )
         reduced = _split(groups.reduced, plans)
         states = [
             state
@@ -78,7 +84,9 @@ class Aggregation:
         groups = group_rows(by, [r for plan in plans for r in plan], segments=self._segments)
         *reduced, marks = _split(groups.reduced, plans)
         states = [
-            state for a, old, part in zip(self._aggregates, held, reduced, strict=True) for state in a.merge(old, part, groups.segments)
+            state
+            for a, old, part in zip(self._aggregates, held, reduced, strict=True)
+            for state in a.merge(old, part, groups.segments)
         ]
         return self._table(groups.keys + states + marks)
 
@@ -97,7 +105,10 @@ class Aggregation:
 
     def key_columns(self, rows: pa.Table) -> list[pa.Array]:
         """The group keys of rows as they come, in the types of the spec."""
-        return [normalised(typed(column(rows, source), kind)) for source, kind in zip(self._sources, self._key_types, strict=True)]
+        return [
+            normalised(typed(column(rows, source), kind))
+            for source, kind in zip(self._sources, self._key_types, strict=True)
+        ]
 
     def _inputs(self, rows: pa.Table, number: int) -> list[pa.Array]:
         aggregate = self._aggregates[number]

@@ -13,7 +13,7 @@ from eventide.kernels.aggregates.distinct import CollectSet, Distinct
 from eventide.kernels.aggregates.moments import Spread
 from eventide.kernels.aggregates.sketches import ApproxCountDistinct, Percentile
 from eventide.kernels.aggregates.user import UserAggregates, UserDefined
-from eventide.kernels.columns import is_nested
+from eventide.kernels.vector.columns import is_nested
 
 
 def _extreme(spec: AggregateSpec) -> Aggregate:
@@ -35,10 +35,26 @@ _BUILDERS: dict[str, Callable[[AggregateSpec], Aggregate]] = {
     **dict.fromkeys(("percentile_approx", "approx_percentile"), Percentile),
 }
 _REPEATS_ARE_HARMLESS = frozenset(
-    {"min", "max", "bool_and", "every", "bool_or", "some", "any", "collect_set", "approx_count_distinct", "min_by", "max_by", *FIRST, *LAST}
+    {
+        "min",
+        "max",
+        "bool_and",
+        "every",
+        "bool_or",
+        "some",
+        "any",
+        "collect_set",
+        "approx_count_distinct",
+        "min_by",
+        "max_by",
+        *FIRST,
+        *LAST,
+    }
 )
 
-OF_NUMBERS = frozenset(name for name, made in _BUILDERS.items() if made in (Sum, Average, Truth, Spread, Percentile))  # or booleans, times
+OF_NUMBERS = frozenset(
+    name for name, made in _BUILDERS.items() if made in (Sum, Average, Truth, Spread, Percentile)
+)  # or booleans, times
 
 SUPPORTED: frozenset[str] = frozenset(_BUILDERS)
 aggregates = UserAggregates(SUPPORTED)

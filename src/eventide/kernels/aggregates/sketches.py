@@ -13,9 +13,9 @@ import pyarrow as pa
 from eventide.errors import OptionError
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
 from eventide.kernels.aggregates.distinct import exploded
-from eventide.kernels.columns import Ints, combined_rank, dense_rank, list_parts, lists, typed
-from eventide.kernels.grouping import Segments
-from eventide.kernels.hashing import hash_column, mixed
+from eventide.kernels.vector.columns import Ints, combined_rank, dense_rank, list_parts, lists, typed
+from eventide.kernels.vector.grouping import Segments
+from eventide.kernels.vector.hashing import hash_column, mixed
 
 _RANK_BITS = 6  # a register holds at most 64
 Floats = npt.NDArray[np.float64]
@@ -35,7 +35,9 @@ class ApproxCountDistinct(Aggregate):
         super().__init__(spec)
         deviation = _numbers(spec, 0)[0] if spec.parameters else 0.05
         if not 0 < deviation <= 0.39:
-            raise OptionError(f"approx_count_distinct with a relative deviation of {deviation}", help="write one from 0.001 to 0.39")
+            raise OptionError(
+                f"approx_count_distinct with a relative deviation of {deviation}", help="write one from 0.001 to 0.39"
+            )
         self._bits = min(18, max(4, math.ceil(2 * math.log2(1.106 / deviation))))
 
     @property
@@ -48,7 +50,11 @@ class ApproxCountDistinct(Aggregate):
         hashes = mixed(hash_column(inputs[0].take(pa.array(rows))))
         register = (hashes >> np.uint64(64 - self._bits)).astype(np.int64)
         rest = (hashes << np.uint64(self._bits)) | np.uint64(1 << (self._bits - 1))
-        leading = 63 - np.floor(np.log2(np.maximum(rest >> np.uint64(11), np.uint64(1)).astype(np.float64))).astype(np.int64) - 11
+        leading = (
+            63
+            - np.floor(np.log2(np.maximum(rest >> np.uint64(11), np.uint64(1)).astype(np.float64))).astype(np.int64)
+            - 11
+        )
         return [self._registers(groups.group[rows], register << _RANK_BITS | (leading + 1), groups.count)]
 
     def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
@@ -72,7 +78,9 @@ class ApproxCountDistinct(Aggregate):
         largest = np.append((codes[1:] >> _RANK_BITS) != (codes[:-1] >> _RANK_BITS), True)[: len(codes)]
         codes = codes[largest]
         offsets = np.concatenate(([0], np.cumsum(np.bincount(codes >> (self._bits + _RANK_BITS), minlength=count))))
-        return lists(offsets, pa.array(codes & ((1 << (self._bits + _RANK_BITS)) - 1), pa.int32()), pa.list_(pa.int32()))
+        return lists(
+            offsets, pa.array(codes & ((1 << (self._bits + _RANK_BITS)) - 1), pa.int32()), pa.list_(pa.int32())
+        )
 
 
 def _sigma(share: Floats) -> Floats:
@@ -88,7 +96,8 @@ class Percentile(Aggregate):
     """percentile_approx(values, percentage or array of them[, accuracy = 10000]).
 
     The state lists the distinct values with their counts: exact, until a group has more than four times `accuracy` of
-    them; then neighbours are joined, so that each stands for at most 1 / (2 * accuracy) of the rows. Values are of the data.
+    them; then neighbours are joined, so that each stands for at most 1 / (2 * accuracy) of the rows. Values are of the
+    data.
     """
 
     needs_segments = True
@@ -107,7 +116,9 @@ class Percentile(Aggregate):
     def fold(self, inputs: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
         groups = present(segments)
         rows = np.flatnonzero(inputs[0].is_valid().to_numpy(zero_copy_only=False))
-        return self._counted(groups.group[rows], inputs[0].take(pa.array(rows)), np.ones(len(rows), np.int64), groups.count)
+        return self._counted(
+            groups.group[rows], inputs[0].take(pa.array(rows)), np.ones(len(rows), np.int64), groups.count
+        )
 
     def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
         groups = present(segments)
@@ -144,7 +155,9 @@ class Percentile(Aggregate):
         ]
 
     def _joined(self, owner: Ints, chosen: Ints, weight: Ints) -> tuple[Ints, Ints, Ints]:
-        """Neighbours in groups over the limit joined into about half as many as the limit, the last value standing for all."""
+        """Neighbours in groups over the limit joined into about half as many as the limit, the last value standing for
+        all.
+        """
         running = np.cumsum(weight)
         starts = np.searchsorted(owner, owner)
         before = running[starts] - weight[starts]

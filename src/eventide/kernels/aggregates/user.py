@@ -12,15 +12,16 @@ import pyarrow as pa
 
 from eventide.errors import CatalogError, EngineError, OptionError, suggest
 from eventide.kernels.aggregates.base import FILTERED, Aggregate, AggregateSpec, present
-from eventide.kernels.columns import Ints, typed
-from eventide.kernels.grouping import Segments
+from eventide.kernels.vector.columns import Ints, typed
+from eventide.kernels.vector.grouping import Segments
 
 
 @dataclass(frozen=True)
 class UserAggregate:
     """Functions over a state, which is any Python value that the type `state` can hold; types in Spark's DDL.
 
-    The functions travel to the workers in the spec, so they must be picklable and need nothing that workers do not have.
+    The functions travel to the workers in the spec, so they must be picklable and need nothing that workers do not
+    have.
     """
 
     create: Callable[[], Any]
@@ -51,7 +52,9 @@ class UserDefined(Aggregate):
         order, starts = self._chosen_rows(inputs, present(segments))
         arguments = inputs[:-1] if self._filtered else inputs
         chosen = pa.array(order)
-        rows = pa.RecordBatch.from_arrays([values.take(chosen) for values in arguments], names=[str(n) for n in range(len(arguments))])
+        rows = pa.RecordBatch.from_arrays(
+            [values.take(chosen) for values in arguments], names=[str(n) for n in range(len(arguments))]
+        )
         bounds = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
         states = [self._updated(rows.slice(start, end - start)) for start, end in bounds]
         return [pa.array(states, self._state_type)]
@@ -98,10 +101,11 @@ class UserAggregates:
     ) -> None:
         """Make `name` an aggregate in SQL and in the fluent API.
 
-        `create()` gives the state of no rows; `update(state, rows)` the state with the rows of one group added, an Arrow record
-        batch whose columns `0`, `1`, ... are the arguments of the call; `merge(one, other)` one state from two, whatever their
-        order; `finish(state)` the result, by default the state itself. `returns` and `state` are types in Spark's DDL; a state
-        has the type of the result unless `state` says otherwise. Registering a name again replaces what it meant.
+        `create()` gives the state of no rows; `update(state, rows)` the state with the rows of one group added, an
+        Arrow record batch whose columns `0`, `1`, ... are the arguments of the call; `merge(one, other)` one state from
+        two, whatever their order; `finish(state)` the result, by default the state itself. `returns` and `state` are
+        types in Spark's DDL; a state has the type of the result unless `state` says otherwise. Registering a name again
+        replaces what it meant.
         """
         if not name.isidentifier():
             raise OptionError(f"an aggregate cannot be called {name!r}", help="use letters, digits and _")
@@ -116,7 +120,10 @@ class UserAggregates:
         found = self._known.get(name.lower())
         if found is None:
             near = suggest(name, [*self._known, *self._reserved])
-            raise CatalogError(f"there is no aggregate {name}", help=f"{near}; your own ones: eventide.aggregates.register('{name}', ...)")
+            raise CatalogError(
+                f"there is no aggregate {name}",
+                help=f"{near}; your own ones: eventide.aggregates.register('{name}', ...)",
+            )
         return found
 
     def forget(self, name: str) -> None:

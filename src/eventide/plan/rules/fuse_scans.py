@@ -1,4 +1,5 @@
-"""Files whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered, projected and packed.
+"""Files whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered, projected and
+packed.
 
 It changes no outcome, so a plan's identity does not know of it. A branch says why it was not fused, for EXPLAIN.
 """
@@ -12,8 +13,8 @@ from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkT
 from eventide.eventtime.resolution import METADATA_COLUMNS
 from eventide.plan.logical import Filter, Source
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
-from eventide.scan.expressions import TYPES, WHOLE, Column, Expression, columns_of
-from eventide.scan.portable import NotPortableError, conjunction, portable, source_names
+from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
+from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 
 
 def fuse_scans(plan: Physical) -> Physical:
@@ -46,14 +47,18 @@ def _fusion(plan: Physical, branch: Branch) -> Fusion:
         raise NotPortableError("two columns differ only in case")
     # a UNION ALL names the columns after its first branch
     outer = [column.name for column in plan.stream.query.columns]
-    names = dict(zip([name.lower() for name in outer], names.values(), strict=True)) if len(names) == len(outer) else names
+    names = (
+        dict(zip([name.lower() for name in outer], names.values(), strict=True)) if len(names) == len(outer) else names
+    )
     packed = tuple((named.name, _compiled(named.sql, names, columns)) for named in plan.packed)
     identity = _identity(plan, source, columns)
     condition = conjunction(conditions)
     used = {time} if time is not None else set()
     for expression in (*(expression for _, expression in packed), condition, identity):
         used |= set() if expression is None else columns_of(expression)
-    return Fusion(tuple((name, type) for name, type in columns.items() if name in used), time, condition, packed, identity)
+    return Fusion(
+        tuple((name, type) for name, type in columns.items() if name in used), time, condition, packed, identity
+    )
 
 
 def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:
@@ -81,7 +86,9 @@ def _time_column(plan: Physical, branch: Branch, columns: dict[str, str]) -> str
     if not isinstance(branch.watermark, EventTimeWatermark) or source.event_time is None:
         return None
     if branch.watermark.carried is not None or source.messages:
-        raise NotPortableError("rows carry the watermark" if branch.watermark.carried is not None else "rows hold messages")
+        raise NotPortableError(
+            "rows carry the watermark" if branch.watermark.carried is not None else "rows hold messages"
+        )
     if any(name.lower() in METADATA_COLUMNS for name in columns):
         raise NotPortableError("rows say when they were received")
     declared = source.event_time

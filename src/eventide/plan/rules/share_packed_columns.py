@@ -1,4 +1,6 @@
-"""Columns with the same SQL travel to the operator once, whether a key, an input or an original column asks for them."""
+"""Columns with the same SQL travel to the operator once, whether a key, an input or an original column asks for
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,5 +28,7 @@ def share_packed_columns(plan: Physical) -> Physical:
         packed=tuple(packed),
         keys=tuple(replace(key, sql=renamed[key.sql]) for key in plan.keys),
         originals=tuple(replace(original, sql=renamed[original.sql]) for original in plan.originals),
-        aggregates=tuple(replace(call, inputs=tuple(renamed[name] for name in call.inputs)) for call in plan.aggregates),
+        aggregates=tuple(
+            replace(call, inputs=tuple(renamed[name] for name in call.inputs)) for call in plan.aggregates
+        ),
     )

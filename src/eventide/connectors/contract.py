@@ -1,0 +1,71 @@
+"""What every source hands to the compiler, whatever its connector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql.types import DataType, StructField, StructType
+
+from eventide.errors import OptionError
+from eventide.kernels.contract import SEQ
+from eventide.plan.logical import Source
+
+# Hidden columns that travel beside the user's. RECEIVED is what the source itself knows of a row's time; SEQ its place
+# in the order of arrival, NULL where the order within a task must do.
+RECEIVED, CORRUPT = "__received", "__corrupt"
+HIDDEN = (SEQ, RECEIVED, CORRUPT)
+PASSED = "__passed"  # a packed row that a fused scan has made already; its other columns mean nothing
+
+
+@dataclass(frozen=True)
+class Scans:
+    """What fused scans need: where they keep which files they have found, the stream's time bound, and in how
+    many tasks they read."""
+
+    folder: Path
+    bound: Path
+    tasks: int
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """Where a stream's inbox and its sources' spools lie; `frames` are a user's own DataFrames by the source's name.
+
+    Without an inbox a stream takes no control entries: no external watermarks, idle sources, flush or ticks.
+    """
+
+    spark: SparkSession
+    inbox: Path | None
+    spools: Path
+    scans: Scans | None = None  # None: nothing is fused
+    frames: Mapping[str, DataFrame] = field(default_factory=dict)
+
+    def spool(self, source: str) -> Path:
+        return self.spools / source
+
+
+def user_schema(source: Source) -> StructType:
+    """The declared columns as Spark types."""
+    fields = []
+    for column in source.columns:
+        try:
+            fields.append(StructField(column.name, DataType.fromDDL(column.type)))
+        except Exception as error:
+            raise OptionError(
+                f"source {source.name}: Spark does not know the type {column.type} of column {column.name}"
+            ) from error
+    return StructType(fields)
+
+
+def hidden(seq: Column, received: Column, corrupt: Column) -> list[Column]:
+    values = (seq.cast("bigint"), received.cast("bigint"), corrupt.cast("string"))
+    return [value.alias(name) for value, name in zip(values, HIDDEN, strict=True)]
+
+
+def with_hidden(frame: DataFrame, schema: StructType, received: Column, corrupt: Column) -> DataFrame:
+    """Rows of a Spark source, which gives no order of arrival, with the hidden columns."""
+    own = [F.col(f"`{field.name}`") for field in schema.fields]
+    return frame.select(*own, *hidden(F.lit(None), received, corrupt))

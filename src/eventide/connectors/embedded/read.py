@@ -1,0 +1,85 @@
+"""The embedded source and the control entries of every source: what a stream's inbox holds.
+
+Spark's file source reads the manifests and logs them; the task that gets one reads the spool files that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from eventide.connectors.contract import CORRUPT, SourceContext, hidden, user_schema
+from eventide.eventtime.span import SHIFT_US
+from eventide.plan.logical import Source
+from eventide.storage.inbox import SPARK_SCHEMA, STREAM_KINDS
+from eventide.storage.spool import Spool, read_rows
+
+_EXPANDED = "seq long, received long, row string"
+_EXPANDED_ARROW = pa.schema([("seq", pa.int64()), ("received", pa.int64()), ("row", pa.string())])
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True)
+class Expand:
+    """mapInArrow function: inbox entries → the rows of the spool files that they name."""
+
+    folder: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spool = Spool(Path(self.folder))
+        for batch in batches:
+            for number in batch.column("number").to_pylist():
+                table = read_rows(spool.rows_path(number))
+                seq = pc.add(table["seq"], number << 32)
+                rows = pa.table([seq, table["received_at"], table["row"]], schema=_EXPANDED_ARROW)
+                yield from rows.to_batches(max_chunksize=_CHUNK)
+
+
+def inbox_frame(context: SourceContext) -> DataFrame | None:
+    """The stream's inbox, if it has one; the same frame may serve several branches, and Spark then reads each manifest
+    in one batch.
+    """
+    if context.inbox is None:
+        return None
+    reader = context.spark.readStream.schema(SPARK_SCHEMA).option("maxFileAge", "36500d").option("mode", "FAILFAST")
+    return reader.json(str(context.inbox))
+
+
+def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
+    schema = user_schema(source)
+    entries = inbox.where((F.col("source") == source.name) & (F.col("kind") == "rows")).select("number")
+    expanded = entries.mapInArrow(Expand(str(context.spool(source.name))), _EXPANDED)
+    decoding = StructType([*schema.fields, StructField(CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
+    decoded = expanded.select("seq", "received", F.from_json("row", decoding, options).alias("value"))
+    own = [F.col(f"value.`{field.name}`") for field in schema.fields]
+    return decoded.select(*own, *hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}")))
+
+
+def controls(inbox: DataFrame, source: Source, branch: int, numbers: tuple[int, ...]) -> DataFrame:
+    """The control entries of a source as packed rows. The first branch also takes what concerns the whole stream.
+
+    A watermark goes to one shard, and Spark gives it to all; other entries go to every shard.
+    """
+    is_watermark = (F.col("source") == source.name) & (F.col("kind") == "watermark")
+    concerns = is_watermark | F.col("kind").isin(*STREAM_KINDS) if branch == 0 else is_watermark
+    shards = F.when(is_watermark, F.array(F.lit(numbers[0]))).otherwise(F.array(*map(F.lit, numbers)))
+    claim = F.when(is_watermark, F.col("at"))
+    return inbox.where(concerns).select(
+        F.explode(shards).alias("shard"),
+        F.timestamp_micros(claim + F.lit(SHIFT_US)).alias("max_ts"),
+        F.lit(branch).alias("branch"),
+        claim.alias("claim"),
+        F.lit(None).cast("bigint").alias("top"),
+        F.col("kind").alias("control"),
+        F.when(~is_watermark, F.col("at")).alias("at"),
+        F.lit(None).cast("bigint").alias("folded"),
+        F.lit(None).cast("string").alias("facts"),
+        F.lit(None).cast("binary").alias("blob"),
+    )

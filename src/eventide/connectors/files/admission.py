@@ -1,0 +1,77 @@
+"""Which files the next batch of a stream takes in: found, written down, then handed out by number.
+
+An offset is a count of files. What it counts is in the log before anybody learns of it, so a batch that is repeated
+after a crash has the same files. How long a batch lasted is seen from outside: it ends when the engine asks for the
+next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eventide.admission.pacing import AdaptiveBatcher, BatchPerformancePoint
+from eventide.connectors.files.discoveries import DiscoveryLog
+from eventide.connectors.files.listing import FoundFile, Listing
+
+
+@dataclass(frozen=True)
+class _Running:
+    start: int
+    end: int
+    since: float
+
+
+class FileAdmission:
+    """Times are seconds of a clock that never goes back."""
+
+    def __init__(self, listing: Listing, log: DiscoveryLog, batcher: AdaptiveBatcher) -> None:
+        self._listing = listing
+        self._log = log
+        self._batcher = batcher
+        self._running: _Running | None = None
+        self._last: int | None = None
+
+    @property
+    def known(self) -> int:
+        """How many files have been found so far, taken or not."""
+        return len(self._log)
+
+    def freeze(self) -> None:
+        """Find what is there now, and nothing that comes later."""
+        self._discover()
+        self._last = self.known
+
+    def admit(self, start: int, now: float) -> int:
+        """The end of the batch that begins with file `start`: at least one file, and about as many as fit the pace."""
+        self._note_end(start, now)
+        if self._log.size(start, self.known) < self._batcher.budget:
+            self._discover()
+        end = self._log.end_near(start, self._batcher.budget)
+        return self._hand_out(start, max(end, start + 1), now)
+
+    def admit_all(self, start: int, now: float) -> int:
+        """The same without a limit."""
+        self._note_end(start, now)
+        self._discover()
+        return self._hand_out(start, self.known, now)
+
+    def files(self, start: int, end: int) -> list[FoundFile]:
+        """The files of a batch, in the order of discovery."""
+        return self._log.files(start, end)
+
+    def _discover(self) -> None:
+        if self._last is None:
+            self._log.append(self._listing.new_files(self._log))
+
+    def _hand_out(self, start: int, end: int, now: float) -> int:
+        end = min(end, self.known if self._last is None else max(self._last, start))
+        self._running = _Running(start, end, now) if end > start else None
+        return end
+
+    def _note_end(self, start: int, now: float) -> None:
+        self._log.check(start)
+        running, self._running = self._running, None
+        if running is not None and running.end == start:
+            self._batcher.observe(
+                BatchPerformancePoint(self._log.size(running.start, running.end), now - running.since)
+            )

@@ -1,0 +1,140 @@
+"""The fused scan as a source of Spark's: a Python data source that finds files, hands them out in batches, and packs
+their rows.
+
+Spark plans every batch in a Python process of its own, which imports this module: it must import little, and does the
+rest where it is needed. It asks `latestOffset` in one process per query, on the driver, which lives as long as the
+query; `read` runs in tasks, on a copy of the reader. So whatever is opened, is opened on the first call and not in
+`__init__`.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from eventide.connectors.files.admission import FileAdmission
+    from eventide.tasks.byte_ranges import FileRange
+    from eventide.tasks.fused_scan import FusedScan
+
+_FILES, _AT = "files", "at"  # an offset: how many files, and the time of the batch that ends with them
+
+
+@dataclass(frozen=True)
+class ScanSettings:
+    """`state_folder` belongs to one source of one query and must live as long as its checkpoint.
+
+    `scan` is a pickled FusedScan: only tasks load it, and what it takes.
+    """
+
+    scan: bytes
+    path: str
+    state_folder: Path
+    bound: Path  # see storage.time_bound
+    tasks: int
+    max_files: int | None = None
+    target_latency: float | None = None  # seconds
+
+
+class FusedFiles(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "eventide_fused_files"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return _Reader(self.options["settings"])
+
+
+@dataclass
+class _Share(InputPartition):
+    """What one task reads."""
+
+    ranges: list[FileRange]
+    at: int
+    task: int
+    bound: dict[str, int | None]  # as storage.time_bound has it
+
+
+class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, settings: str) -> None:
+        self._text = settings
+        self._loaded: ScanSettings | None = None
+        self._opened: FileAdmission | None = None
+
+    @property
+    def _settings(self) -> ScanSettings:
+        if self._loaded is None:
+            self._loaded = pickle.loads(base64.b64decode(self._text))
+        return self._loaded
+
+    @property
+    def _admission(self) -> FileAdmission:
+        if self._opened is None:
+            from eventide.admission.pacing import AdaptiveBatcher, Pacing
+            from eventide.connectors.files.admission import FileAdmission
+            from eventide.connectors.files.discoveries import DiscoveryLog
+            from eventide.connectors.files.listing import Listing
+
+            settings = self._settings
+            pacing = Pacing(settings.target_latency or 1.0)
+            self._opened = FileAdmission(
+                Listing(settings.path), DiscoveryLog(settings.state_folder), AdaptiveBatcher(pacing)
+            )
+        return self._opened
+
+    def initialOffset(self) -> dict[str, int]:
+        return {_FILES: 0, _AT: 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        is_limited = self._settings.target_latency is not None or self._settings.max_files is not None
+        return ReadMaxFiles(self._settings.max_files or 1 << 30) if is_limited else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._admission.freeze()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        paced = self._settings.target_latency is not None and not isinstance(limit, ReadAllAvailable)
+        admit = self._admission.admit if paced else self._admission.admit_all
+        end = admit(start[_FILES], time.monotonic())
+        if isinstance(limit, ReadMaxFiles):
+            end = min(end, start[_FILES] + limit.max_files)
+        return start if end == start[_FILES] else {_FILES: end, _AT: max(time.time_ns() // 1000, start[_AT])}
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return {_FILES: self._admission.known, _AT: 0}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        from eventide.storage.time_bound import TimeBoundFile
+        from eventide.tasks.byte_ranges import FileRange, dealt_out
+
+        found = self._admission.files(start[_FILES], end[_FILES])
+        files = [FileRange(file.path, start[_FILES] + n, file.modified, 0, file.length) for n, file in enumerate(found)]
+        bound = TimeBoundFile(self._settings.bound).read()
+        return [
+            _Share(ranges, end[_AT], task, bound) for task, ranges in enumerate(dealt_out(files, self._settings.tasks))
+        ]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        from eventide.kernels.prefold import TimeBound
+
+        scan: FusedScan = pickle.loads(self._settings.scan)
+        try:
+            yield from scan.read(partition.ranges, partition.at, partition.task, TimeBound(**partition.bound))
+        except FileNotFoundError as error:
+            from eventide.errors import SourceError
+
+            raise SourceError(
+                f"the file {error.filename} has gone since the stream found it",
+                help="put it back; delete or move files only after the stream has taken them in",
+            ) from None

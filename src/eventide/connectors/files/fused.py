@@ -1,0 +1,99 @@
+"""The fused scan in a streaming query: what tasks have packed, and behind it the lines that they left to Spark."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from pathlib import Path
+
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from eventide.connectors.contract import CORRUPT, PASSED, hidden, user_schema
+from eventide.connectors.files import data_source as fused_files
+from eventide.connectors.files.data_source import FusedFiles, ScanSettings
+from eventide.connectors.files.listing import local_path
+from eventide.errors import EngineError
+from eventide.eventtime.durations import SECOND, parse_duration
+from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
+from eventide.plan.logical import Source
+from eventide.plan.physical import Fusion, Physical
+from eventide.tasks.fused_scan import SCANNED, FusedScan, Resolution
+from eventide.tasks.json_lines import JsonLines, RawLines
+from eventide.tasks.packing import PACKED, Packing, spark_ddl
+from eventide.tasks.row_groups import RowGroups
+
+
+def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
+    """Packed rows, and lines that Spark must decode."""
+    cloudpickle.register_pickle_by_value(fused_files)  # type: ignore[no-untyped-call]  # so that planning a batch imports nothing
+    spark.createDataFrame(
+        [], "nothing int"
+    )  # makes this session the active one, which is where Spark looks data sources up
+    try:
+        spark.dataSource.register(FusedFiles)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # another source of this session has registered it
+            raise
+    text = base64.b64encode(pickle.dumps(settings)).decode()
+    return spark.readStream.format(FusedFiles.name()).schema(spark_ddl(SCANNED)).option("settings", text).load()
+
+
+def fused_scan(physical: Physical, source: Source, fusion: Fusion, packing: Packing, decodes: bool) -> FusedScan:
+    """`decodes`: whether Spark decodes, behind the scan, what only it can."""
+    parser = (
+        None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
+    )
+    if isinstance(parser, CustomParser):
+        raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
+    reader: JsonLines | RawLines | RowGroups
+    if fusion.left_to_spark:
+        reader = RawLines(fusion.columns)
+    elif source.options.get("format", "json") == "parquet":
+        reader = RowGroups(fusion.columns)
+    else:
+        reader = JsonLines(fusion.columns, fusion.time if isinstance(parser, Iso8601) else None)
+    resolution = Resolution(fusion.time, parser, source.max_future_skew)
+    numbered = physical.ordered or any(branch.source.dedup is not None for branch in physical.branches)
+    return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered, decodes)
+
+
+def settings_of(source: Source, scan: FusedScan, state_folder: Path, bound: Path, tasks: int) -> ScanSettings:
+    most, target = source.options.get("max_files_per_batch"), source.options.get("target_latency")
+    return ScanSettings(
+        pickle.dumps(scan),
+        local_path(source.options["path"]),
+        state_folder,
+        bound,
+        tasks,
+        None if most is None else int(most),
+        None if target is None else parse_duration(target) / SECOND,
+    )
+
+
+def decoded(frame: DataFrame, source: Source, columns: tuple[tuple[str, str], ...]) -> DataFrame:
+    """The lines that a scan left to Spark as rows of the source; packed rows pass in the column PASSED.
+
+    A line that is an array is a row per element, as in Spark's own reader. Only `columns` are decoded.
+    """
+    schema, names = user_schema(source), {name for name, _ in columns}
+    read = StructType([field for field in schema.fields if field.name in names])
+    one = StructType([*read.fields, StructField(CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
+    single = F.array(F.from_json("row", one, options))
+    several = F.transform(
+        F.from_json("row", ArrayType(read), {"timeZone": "UTC"}),
+        lambda each: F.struct(
+            *[each[field.name].alias(field.name) for field in read.fields], F.lit(None).cast("string").alias(CORRUPT)
+        ),
+    )
+    values = F.when(F.ltrim("row").startswith("["), F.coalesce(several, single)).otherwise(single)
+    passed = F.when(F.col("row").isNull(), F.struct(*PACKED.names)).alias(PASSED)
+    rows = frame.select(passed, "seq", "received", F.explode(values).alias("value"))
+    own = [
+        (F.col(f"value.`{field.name}`") if field.name in names else F.lit(None).cast(field.dataType)).alias(field.name)
+        for field in schema.fields
+    ]
+    return rows.select(*own, *hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}")), PASSED)

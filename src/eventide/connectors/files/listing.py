@@ -1,0 +1,191 @@
+"""The files that a path names: those of a folder, or of what a pattern matches, as Spark's file source takes them.
+
+A pattern is Hadoop's: `*` and `?` within a name, `[a-c]`, `[^a]`, `{json,csv}`, `\\` in front of a character that is
+meant itself. A folder stands for the files right in it. Names that begin with `.` or `_` are not data.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Container, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from eventide.errors import OptionError, SourceError
+
+_MAGIC = frozenset("*?[{\\")
+_FRESH = (
+    2_000_000_000  # nanoseconds: the coarsest clock of a file system; a folder this young may change without a new time
+)
+_TRUSTED = 10.0  # seconds for which a folder whose time stands still is taken to be unchanged
+
+
+class FoundFile(NamedTuple):
+    path: str
+    modified: int  # microseconds
+    length: int
+
+
+class Listing:
+    """The files below a path that nobody knows yet. Folders that have not changed since are not read again."""
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
+        self._patterns = [pattern.split("/") for pattern in expand_braces(local_path(path))]
+        self._clock = clock
+        self._listed_at = 0.0
+        self._folders: dict[str, int] = {}  # what the last listing depended on, with the time of its last change
+
+    def new_files(self, known: Container[str]) -> list[FoundFile]:
+        """Those that `known` does not hold, by modification time, then path. Empty if no folder has changed since the
+        last call.
+        """
+        now = self._clock()
+        if self._is_unchanged(now):
+            return []
+        self._listed_at, self._folders = now, {}
+        found = {file.path: file for pattern in self._patterns for file in self._matches(pattern, known)}
+        return sorted(found.values(), key=lambda file: (file.modified, file.path))
+
+    def _is_unchanged(self, now: float) -> bool:
+        if not self._folders or not 0 <= now - self._listed_at < _TRUSTED:
+            return False
+        listed = round(self._listed_at * 1e9)
+        return all(
+            listed - changed > _FRESH and _changed(folder) == changed for folder, changed in self._folders.items()
+        )
+
+    def _matches(self, pattern: list[str], known: Container[str]) -> Iterator[FoundFile]:
+        plain = next((index for index, part in enumerate(pattern) if _MAGIC & set(part)), len(pattern))
+        paths = ["/".join(pattern[:plain]) or "/"]
+        for part in pattern[plain:]:
+            paths = [match for path in paths for match in self._children(path, part)]
+        for path in paths:
+            if os.path.isdir(path):
+                yield from self._files(path, known)
+            elif path not in known and not _is_hidden(os.path.basename(path)):
+                yield from _found(path, partial(os.stat, path))
+
+    def _children(self, folder: str, part: str) -> list[str]:
+        if not self._watch(folder):
+            return []
+        if not _MAGIC & set(part):
+            child = os.path.join(folder, part)
+            return [child] if os.path.exists(child) else []
+        matches = name_pattern(part).fullmatch
+        return sorted(
+            os.path.join(folder, name) for name in os.listdir(folder) if matches(name) and not _is_hidden(name)
+        )
+
+    def _files(self, folder: str, known: Container[str]) -> Iterator[FoundFile]:
+        if not self._watch(folder):
+            return
+        prefix = folder if folder.endswith("/") else folder + "/"
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                if path in known or _is_hidden(entry.name):
+                    continue
+                if entry.is_file():
+                    yield from _found(path, entry.stat)
+                elif "=" in entry.name and entry.is_dir():
+                    raise SourceError(
+                        f"{path} is a partition folder, which has come after the stream began to read files by itself",
+                        help="name the folders by a pattern, or start anew with 'fused_scan' = 'false' and "
+                        "without target_latency",
+                    )
+
+    def _watch(self, folder: str) -> bool:
+        """Note the folder's time before it is read, so that what changes meanwhile is seen next time; False if it is
+        none.
+        """
+        changed = _changed(folder)
+        if changed is None or not os.path.isdir(folder):
+            return False
+        self._folders[folder] = changed
+        return True
+
+
+def local_path(path: str) -> str:
+    """An absolute path on the local file system, of `path` as users write it."""
+    local = re.sub(r"^file:(//)?(?=/)", "", path)
+    if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*:/", local):
+        raise OptionError(
+            f"target_latency is for folders of a local or mounted file system, not for {path}",
+            help="leave target_latency out, and bound batches with max_files_per_batch",
+        )
+    return os.path.abspath(local)
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """`a{b,c}d` as `abd` and `acd`; braces may stand inside each other."""
+    depth, start, commas = 0, -1, []
+    position = 0
+    while position < len(pattern):
+        char = pattern[position]
+        if char == "\\":
+            position += 1
+        elif char == "{":
+            depth += 1
+            start = position if depth == 1 else start
+        elif char == "," and depth == 1:
+            commas.append(position)
+        elif char == "}" and depth:
+            depth -= 1
+            if depth == 0:
+                edges = [start, *commas, position]
+                middles = [pattern[left + 1 : right] for left, right in pairwise(edges)]
+                rest = expand_braces(pattern[position + 1 :])
+                return [
+                    pattern[:start] + inner + end
+                    for middle in middles
+                    for inner in expand_braces(middle)
+                    for end in rest
+                ]
+        position += 1
+    if depth:
+        raise OptionError(
+            f"the path {pattern} has a brace that is not closed", help="write {a,b}, or \\{ for the character itself"
+        )
+    return [pattern]
+
+
+_TOKEN = re.compile(
+    r"\\(?P<plain>.)|(?P<star>\*)|(?P<one>\?)|\[(?P<not>[!^]?)(?P<set>[^\]]+)\]|(?P<other>.)", re.DOTALL
+)
+
+
+def name_pattern(part: str) -> re.Pattern[str]:
+    """One name of a pattern, without braces, as a regular expression."""
+    made = []
+    for found in _TOKEN.finditer(part):
+        if found["set"]:
+            inner = re.sub(r"([\\\[\]^&|~])", r"\\\1", found["set"])
+            made.append(f"[{'^' if found['not'] else ''}{inner}]")
+        elif found["star"] or found["one"]:
+            made.append(".*" if found["star"] else ".")
+        else:
+            made.append(re.escape(found["plain"] or found["other"]))
+    return re.compile("".join(made), re.DOTALL)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_")) or name.endswith("._COPYING_")
+
+
+def _changed(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def _found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]:
+    """The file, unless it has gone meanwhile."""
+    try:
+        status = stat()
+    except FileNotFoundError:
+        return
+    yield FoundFile(path, status.st_mtime_ns // 1000, status.st_size)

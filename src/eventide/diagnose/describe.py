@@ -1,0 +1,55 @@
+"""SHOW and DESCRIBE: the catalog as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from eventide.plan.logical import Source
+from eventide.result import Result
+from eventide.sql.catalog import Catalog
+
+
+def text_result(column: str, lines: list[str]) -> Result:
+    return Result(pa.table({column: pa.array(lines, pa.string())}))
+
+
+def list_objects(catalog: Catalog, what: str) -> Result:
+    sources: list[tuple[str | None, ...]] = [
+        (s.name, "source", s.connector, _time(s)) for s in catalog.sources.values()
+    ]
+    streams: list[tuple[str | None, ...]] = [
+        (s.name, "stream", s.emit.mode.value, s.emit.late_to) for s in catalog.streams.values()
+    ]
+    sinks: list[tuple[str | None, ...]] = [
+        (s.name, "sink", s.connector, s.stream or "side output") for s in catalog.sinks.values()
+    ]
+    chosen = {"sources": sources, "streams": streams, "sinks": sinks}.get(what, [*sources, *streams, *sinks])
+    headings = {"sources": ("connector", "event_time"), "streams": ("emit", "late_to"), "sinks": ("connector", "reads")}
+    return _table(("name", "kind", *headings.get(what, ("how", "detail"))), chosen)
+
+
+def describe_object(thing: Source | pa.Schema) -> Result:
+    if isinstance(thing, Source):
+        pairs = [(column.name, column.type, _role(thing, column.name)) for column in thing.columns]
+    else:
+        pairs = [(field.name, str(field.type), "") for field in thing]
+    return _table(("column", "type", "role"), pairs)
+
+
+def _table(names: tuple[str, ...], rows: Sequence[Sequence[str | None]]) -> Result:
+    return Result(pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)}))
+
+
+def _time(source: Source) -> str | None:
+    return None if source.event_time is None else f"{source.event_time.column} ({source.event_time.type})"
+
+
+def _role(source: Source, column: str) -> str:
+    roles = []
+    if source.event_time is not None and source.event_time.column.lower() == column.lower():
+        roles.append(f"event time, {source.event_time.type}")
+    if source.dedup is not None and column.lower() in [c.lower() for c in source.dedup.columns]:
+        roles.append("deduplicated by")
+    return ", ".join(roles)

@@ -1,0 +1,120 @@
+"""The late ledger: how late rows were, by how much they missed their window, and what would have caught them.
+
+Pure functions of a stream's definition, its payloads and its last account. Durations are microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.eventtime.durations import HOUR, MINUTE, SECOND
+from eventide.plan.logical import Cumulate, Forward, Hop, Session, Slide, Stream, Tumble
+from eventide.storage.results import Account
+
+DAY = 24 * HOUR
+BOUNDS = (SECOND // 10, SECOND, 5 * SECOND, 15 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, DAY)
+TARGETS = (99.0, 99.9, 100.0)
+_RESOLUTION = 1000  # watermarks are whole milliseconds
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The late rows of a stream. `behind`: how far behind the watermark; `missed`: how much longer their window had to
+    wait.
+    """
+
+    rows: int
+    reasons: dict[str, int]
+    behind: tuple[int, ...]  # ascending
+    missed: tuple[int, ...]  # ascending
+
+    def histogram(self) -> list[tuple[int | None, int]]:
+        """(bound, rows that were at most so late and more than the bound before); the last bound is None: later
+        still.
+        """
+        counts = Counter(next((bound for bound in BOUNDS if value <= bound), None) for value in self.behind)
+        used = [place for place, bound in enumerate((*BOUNDS, None)) if counts[bound]]
+        return [(bound, counts[bound]) for bound in (*BOUNDS, None)[used[0] : used[-1] + 1]] if used else []
+
+    def quantile(self, share: float) -> int | None:
+        """The lateness that `share` of the late rows do not exceed."""
+        return self.behind[max(0, math.ceil(share * len(self.behind)) - 1)] if self.behind else None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """To use `percent` of the rows: `extra` more lag or allowed lateness, 0 if that is so already."""
+
+    percent: float
+    extra: int
+    more_windows: int  # open at a time, per group
+    more_bytes: int | None  # of state, if the figures allow an estimate
+
+
+def ledger(stream: Stream, payloads: pa.Table) -> Ledger:
+    """`payloads` are those of kind `late`, as in PAYLOAD_SCHEMA."""
+    watermark = payloads["watermark"].cast(pa.int64())
+    behind = pc.subtract(watermark, payloads["event_time"].cast(pa.int64()))
+    ends = pc.struct_field(payloads["window"], "end").cast(pa.int64())
+    missed = pc.coalesce(pc.subtract(watermark, pc.add(ends, stream.emit.allowed_lateness)), behind)
+    reasons = {pair["values"]: pair["counts"] for pair in payloads["reason"].value_counts().to_pylist()}
+    return Ledger(payloads.num_rows, reasons, _ascending(behind), _ascending(missed))
+
+
+def advise(stream: Stream, found: Ledger, account: Account) -> list[Advice]:
+    """What more lag or allowed lateness would have used 99, 99.9 and 100 % of the rows that were used or late."""
+    used = account.totals.get("used", 0)
+    total = used + found.rows
+    advice = []
+    for percent in TARGETS:
+        wanted = math.ceil(round(total * percent / 100, 6)) - used
+        extra = 0 if wanted <= 0 else -(-(found.missed[min(wanted, found.rows) - 1] + 1) // _RESOLUTION) * _RESOLUTION
+        advice.append(Advice(percent, extra, *_cost(stream, account, extra)))
+    return advice
+
+
+def used_share(found: Ledger, account: Account) -> float | None:
+    """Percent of the rows that were in time."""
+    used = account.totals.get("used", 0)
+    return None if used + found.rows == 0 else 100 * used / (used + found.rows)
+
+
+def _cost(stream: Stream, account: Account, extra: int) -> tuple[int, int | None]:
+    """Windows that are open at a time because they wait `extra` longer, and what they hold if it is as much as those of
+    now.
+    """
+    every = _period(stream)
+    more = 0 if every is None else -(-extra // every)
+    gauges = Counter[str]()
+    for name, value in account.gauges.items():
+        gauges[name.split("#")[0]] += value
+    open_now = gauges["open_windows"]
+    return more, None if not open_now or every is None else gauges["state_bytes"] * more // open_now
+
+
+def _period(stream: Stream) -> int | None:
+    """The time after which another window of the same group begins."""
+    if isinstance(stream.query, Forward):
+        return None
+    match stream.query.window:
+        case Tumble():
+            return stream.query.window.size
+        case Hop():
+            return stream.query.window.slide
+        case Cumulate():
+            return stream.query.window.step
+        case Session():
+            return stream.query.window.gap
+        case Slide():
+            return None
+
+
+def _ascending(values: pa.ChunkedArray) -> tuple[int, ...]:
+    kept: Sequence[int] = values.drop_null().to_pylist()
+    return tuple(sorted(kept))

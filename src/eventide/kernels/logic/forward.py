@@ -1,0 +1,179 @@
+"""Queries without a window: rows as they come, or in event-time order as the watermark passes them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.contract import SEQ, TS, USED, Clock, Kernel, Output, Store
+from eventide.kernels.side_rows import STRICT_REASON, Sides
+from eventide.kernels.state.codec import Codec
+from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.vector.columns import column, ints, typed
+
+META = "meta"
+_MARK = pa.schema([(name, pa.int64()) for name in ("held", "newest", "batches", "earliest", "flushed")])
+_ARRIVAL = "arrival"
+
+
+@dataclass(frozen=True)
+class ForwardSpec:
+    """Main rows are the original columns under the user's names; with `ordered`, in the order of event time.
+
+    Rows with equal timestamps leave in the order of their batches, and within a batch in the order of SEQ.
+    """
+
+    originals: tuple[tuple[str, str], ...]
+    types: tuple[pa.DataType, ...]
+    ordered: bool = False
+
+    @property
+    def sides(self) -> Sides:
+        return Sides((), self.originals)
+
+    @property
+    def horizon(self) -> int:
+        return 0
+
+    @property
+    def main_schema(self) -> pa.Schema:
+        return pa.schema([pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)])
+
+    @property
+    def tick_every(self) -> int | None:
+        return None
+
+    def fingerprint(self) -> str:
+        return f"forward/1;ordered={self.ordered};types={','.join(map(str, self.types))}"
+
+    def build(self) -> Kernel:
+        return OrderedForward(self) if self.ordered else Forward(self)
+
+    def main(self, rows: pa.Table) -> pa.Table:
+        """The original columns of packed rows."""
+        arrays = [
+            typed(column(rows, packed), kind) for (_, packed), kind in zip(self.originals, self.types, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=self.main_schema)
+
+
+class Forward:
+    """Rows leave in the batch that brings them; no state."""
+
+    def __init__(self, spec: ForwardSpec) -> None:
+        self._spec = spec
+
+    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+        output = Output()
+        output.counts[USED] += rows.num_rows
+        if rows.num_rows:
+            output.main.append(self._spec.main(rows))
+        return output
+
+    def on_time(self, clock: Clock, store: Store) -> Output:
+        return Output()
+
+    def on_tick(self, clock: Clock, store: Store) -> Output:
+        return Output()
+
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+        return Output()
+
+
+@dataclass
+class _Mark:
+    """What the buffer holds: rows, the newest timestamp ever seen, batches so far, the earliest timestamp held, and the
+    time up to which a flush has let rows go before their time: nothing older may follow."""
+
+    held: int = 0
+    newest: int | None = None
+    batches: int = 0
+    earliest: int | None = None
+    flushed: int | None = None
+
+
+class OrderedForward:
+    """Rows wait in the store until the watermark passes them. Always strict: what comes behind the watermark is
+    late.
+    """
+
+    def __init__(self, spec: ForwardSpec) -> None:
+        self._spec, self._sides = spec, spec.sides
+        head = [pa.field(TS, pa.int64()), pa.field(_ARRIVAL, pa.int64())]
+        self._schema = pa.schema(head + list(spec.main_schema))
+        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
+        self._codec = Codec(spec.fingerprint(), _MARK)
+
+    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+        mark, output = self._load(store), Output()
+        self._release(clock.watermark, mark, store, output)
+        passed = [moment for moment in (clock.watermark, mark.flushed) if moment is not None]
+        if passed and rows.num_rows:
+            rows = self._without_late(rows, max(passed), output)
+        output.counts[USED] += rows.num_rows
+        if rows.num_rows:
+            self._hold(rows, mark, store)
+        return self._save(mark, store, output)
+
+    def on_time(self, clock: Clock, store: Store) -> Output:
+        mark, output = self._load(store), Output()
+        self._release(clock.watermark, mark, store, output)
+        return self._save(mark, store, output)
+
+    def on_tick(self, clock: Clock, store: Store) -> Output:
+        return self.on_time(clock, store)
+
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+        mark, output = self._load(store), Output()
+        self._release(until, mark, store, output)
+        mark.flushed = until
+        return self._save(mark, store, output)
+
+    def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:
+        behind = ints(rows, TS) <= watermark
+        if not behind.any():
+            return rows
+        late = rows.filter(pa.array(behind))
+        output.counts["late"] += late.num_rows
+        output.events["late_dropped_count"] += late.num_rows
+        output.side += self._sides.payloads(late, "late", STRICT_REASON)
+        return rows.filter(pa.array(~behind))
+
+    def _hold(self, rows: pa.Table, mark: _Mark, store: Store) -> None:
+        ts = ints(rows, TS)
+        seq = ints(rows, SEQ) if SEQ in rows.column_names else np.arange(len(ts))
+        order = np.argsort(seq, kind="stable")
+        arrival = np.empty(len(ts), np.int64)
+        arrival[order] = mark.batches * (1 << 32) + np.arange(len(ts))  # no batch has four billion rows
+        head = [pa.array(ts), pa.array(arrival)]
+        self._rows.add(pa.Table.from_arrays(head + list(self._spec.main(rows).columns), schema=self._schema), store)
+        mark.held += len(ts)
+        mark.batches += 1
+        newest, earliest = int(ts.max()), int(ts.min())
+        mark.newest = newest if mark.newest is None else max(mark.newest, newest)
+        mark.earliest = earliest if mark.earliest is None else min(mark.earliest, earliest)
+
+    def _release(self, until: int | None, mark: _Mark, store: Store, output: Output) -> None:
+        if until is None or mark.earliest is None or mark.earliest > until:
+            return
+        rows = self._rows.take(until, store)
+        order = np.lexsort((ints(rows, _ARRIVAL), ints(rows, TS)))
+        output.main.append(rows.take(pa.array(order)).drop_columns([TS, _ARRIVAL]))
+        output.events["watermark_emitted_count"] += rows.num_rows
+        mark.held -= rows.num_rows
+        mark.earliest = until + 1 if mark.held else None
+
+    def _load(self, store: Store) -> _Mark:
+        blobs = store.read(META, 0)
+        return _Mark(**self._codec.decode(blobs[0]).to_pylist()[0]) if blobs else _Mark()
+
+    def _save(self, mark: _Mark, store: Store, output: Output) -> Output:
+        if mark.batches or mark.flushed is not None:
+            store.replace(META, 0, self._codec.encode(pa.Table.from_pylist([asdict(mark)], schema=_MARK)))
+        output.wake_at = mark.earliest
+        output.gauges.update(buffer_size=mark.held, state_bytes=self._rows.state_bytes(store))
+        if mark.newest is not None:
+            output.gauges["max_timestamp_seen"] = mark.newest
+        return output

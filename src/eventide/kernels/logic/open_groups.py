@@ -1,0 +1,178 @@
+"""What all kernels share that keep the value of every open window at hand: emission, closing, ticks, flushing.
+
+A row of the table is one group's window. It waits to be emitted when it has changed since its last emission; the emit
+mode says at which moments waiting rows are emitted. Closing always emits what still waits, and in some modes all rows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eventide.kernels.aggregates import Aggregation
+from eventide.kernels.aggregates.base import present
+from eventide.kernels.contract import Clock, Output, Store
+from eventide.kernels.logic.emission import in_order, main_table
+from eventide.kernels.logic.keyed_kernel import KeyedKernel
+from eventide.kernels.logic.spec import WindowSpec
+from eventide.kernels.state.keyed_table import (
+    CHANGED,
+    CLEAN,
+    END,
+    EPOCH,
+    FRESH,
+    GONE,
+    MARKS,
+    START,
+    WAITING,
+    Directory,
+    KeyedTable,
+    Summary,
+)
+from eventide.kernels.vector.columns import Ints, column, dense_rank, ints
+from eventide.kernels.vector.grouping import group_rows
+
+Mask = npt.NDArray[np.bool_]
+
+
+class OpenGroupsKernel(KeyedKernel):
+    """What takes rows in is left to the window kind; `folded` aggregates the rows of a batch before they meet the
+    table.
+    """
+
+    def __init__(self, spec: WindowSpec, folded: Aggregation) -> None:
+        self._aggregation, self._folded = spec.aggregation((START, END), MARKS), folded
+        self._lateness, self._rules = spec.allowed_lateness, spec.emit_rules
+        self._sides, self._max_groups = spec.sides, spec.max_groups
+        super().__init__(KeyedTable("groups", self._aggregation.schema, spec.fingerprint(), self._summary))
+
+    @abstractmethod
+    def _forget(self, closed: pa.Table, watermark: int | None, directory: Directory, output: Output) -> None:
+        """Note that these rows were closed by the watermark."""
+
+    @abstractmethod
+    def _flushed(self, table: pa.Table, directory: Directory, output: Output) -> pa.Table:
+        """A flush has emitted these rows; what to keep of them so that their windows do not reopen."""
+
+    @abstractmethod
+    def _open_windows(self, directory: Directory) -> int: ...
+
+    def on_tick(self, clock: Clock, store: Store) -> Output:
+        """Emit what waits, if the mode is EVERY."""
+        directory, output = self._begin(clock, store)
+        buckets = np.flatnonzero(directory.waiting if self._rules.on_tick else ())
+        if len(buckets):
+            table = self._table.read(buckets, directory, store)
+            table = self._emit(table, ints(table, FRESH) != CLEAN, output)
+            self._table.write(buckets, table, table.slice(0, 0), directory, store)
+        return self._finish(directory, store, output)
+
+    def _give_out(self, until: int, directory: Directory, store: Store, output: Output) -> None:
+        buckets = np.flatnonzero(directory.rows)
+        if len(buckets):
+            table = self._table.read(buckets, directory, store)
+            begun = ints(table, START) <= until
+            table = self._emit(table, begun & self._emitted_at_close(table), output)
+            flushed = self._flushed(table.filter(pa.array(begun)), directory, output)
+            kept = pa.concat_tables([table.filter(pa.array(~begun)), flushed])
+            self._table.write(buckets, kept.slice(0, 0), kept, directory, store)
+
+    def _summary(self, table: pa.Table) -> Summary:
+        closes = ints(table, END) + self._lateness
+        waits = ints(table, FRESH) != CLEAN
+        due = np.where(waits, ints(table, END), closes) if self._rules.at_end else closes
+        return Summary(due, waits.astype(np.int64), ints(table, GONE))
+
+    def _pass_time(self, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
+        if watermark is None:
+            return
+        buckets = np.flatnonzero(directory.due <= watermark)
+        if len(buckets):
+            table = self._table.read(buckets, directory, store)
+            closed = ints(table, END) + self._lateness <= watermark
+            ended = self._rules.at_end & (ints(table, END) <= watermark) & (ints(table, FRESH) != CLEAN)
+            table = self._emit(table, ended | (closed & self._emitted_at_close(table)), output)
+            self._table.write(buckets, table.filter(pa.array(~closed)), table.slice(0, 0), directory, store)
+            self._forget(table.filter(pa.array(closed)), watermark, directory, output)
+        else:
+            self._forget(self._aggregation.schema.empty_table(), watermark, directory, output)
+
+    def _emitted_at_close(self, table: pa.Table) -> Mask:
+        waits: Mask = ints(table, FRESH) != CLEAN
+        is_open: Mask = ints(table, GONE) == 0
+        return waits | is_open if self._rules.all_at_close else waits
+
+    def _merge(
+        self, held: pa.Table, moved: pa.Table, fresh: pa.Table, watermark: int | None, output: Output
+    ) -> pa.Table:
+        """Stored rows and new ones merged; what changed is emitted if this is the moment.
+
+        `moved` are the rows of `held` with the bounds of the windows that they end up in, as `fresh` has them already.
+        """
+        fresh = with_column(fresh, FRESH, np.full(fresh.num_rows, CHANGED))
+        parts = pa.concat_tables([moved, fresh])
+        merged = self._aggregation.merge(parts)
+        changed = ints(merged, FRESH) == CHANGED
+        if self._rules.retract:
+            changed &= ~self._retract(held, parts, merged, changed, output)
+        now = changed & self._rules.on_change
+        if self._rules.at_end and watermark is not None:
+            now = changed & (ints(merged, END) <= watermark)
+        waits = np.minimum(ints(merged, FRESH), WAITING)
+        waits = np.where(changed, waits, CLEAN) if self._rules.retract else waits
+        return self._emit(with_column(merged, FRESH, waits), now, output)
+
+    def _retract(self, held: pa.Table, parts: pa.Table, merged: pa.Table, changed: Mask, output: Output) -> Mask:
+        """Emit with op -1 the stored rows that changed rows replace; which of the merged rows have the result they
+        had.
+        """
+        by = [column(parts, name) for name in self._aggregation.lead + self._aggregation.keys]
+        into = present(group_rows(by, [], segments=True).segments).group[: held.num_rows]
+        replaced = changed[into] & (ints(held, EPOCH) > 0)
+        old, new = held.filter(pa.array(replaced)), merged.take(pa.array(into[replaced]))
+        same = (
+            (ints(old, START) == ints(new, START)) & (ints(old, END) == ints(new, END)) & self._equal_results(old, new)
+        )
+        old = old.filter(pa.array(~same))
+        if old.num_rows:
+            old = in_order(self._aggregation, with_column(old, EPOCH, ints(old, EPOCH) - 1))
+            output.main.append(self._main(old, -1))
+        unchanged = np.zeros(merged.num_rows, np.bool_)
+        unchanged[into[replaced][same]] = True
+        return unchanged
+
+    def _equal_results(self, one: pa.Table, other: pa.Table) -> Mask:
+        equal = np.ones(one.num_rows, np.bool_)
+        for left, right in zip(self._aggregation.results(one), self._aggregation.results(other), strict=True):
+            ranks = dense_rank(pa.concat_arrays([left, right]))
+            equal &= ranks[: len(left)] == ranks[len(left) :]
+        return equal
+
+    def _emit(self, table: pa.Table, chosen: Mask, output: Output) -> pa.Table:
+        """Emit the chosen rows; the table with those rows marked as emitted."""
+        if not chosen.any():
+            return table
+        rows = in_order(self._aggregation, table.filter(pa.array(chosen)))
+        output.main.append(self._main(rows, 1))
+        return marked(table, chosen)
+
+    def _main(self, rows: pa.Table, op: int) -> pa.Table:
+        return main_table(self._aggregation, rows, ints(rows, START), ints(rows, END), ints(rows, EPOCH), op)
+
+    def _gauges(self, directory: Directory) -> dict[str, int]:
+        return {"open_windows": self._open_windows(directory), "open_groups": directory.open_groups}
+
+
+def with_column(table: pa.Table, name: str, values: Ints) -> pa.Table:
+    """The table with other values in one of its integer columns."""
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
+
+
+def marked(table: pa.Table, emitted: Mask) -> pa.Table:
+    """One emission more, and nothing waiting, for the rows that were emitted."""
+    table = with_column(table, EPOCH, ints(table, EPOCH) + emitted)
+    return with_column(table, FRESH, np.where(emitted, CLEAN, ints(table, FRESH)))

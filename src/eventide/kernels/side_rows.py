@@ -1,0 +1,160 @@
+"""Side-output payloads: rows that a kernel did not use, as tables of SIDE_SCHEMA."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.kernels.contract import SIDE_SCHEMA, TS
+from eventide.kernels.vector.columns import Ints, column, timestamps, typed
+
+LATE_REASON, STRICT_REASON = "allowed_lateness_exceeded", "behind_watermark"
+EVICTED_REASON, DUPLICATE_REASON = "max_groups", "duplicate_id"
+_MOMENT = pa.timestamp("us", tz="UTC")
+_TEXT_NEEDS_CARE = r"[\x00-\x1f\x7f]"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """How payloads are written: the user's names for group keys and original columns, paired with packed columns.
+
+    With `store_late` False late rows are counted and leave no payload (EMIT FINAL).
+    """
+
+    keys: tuple[tuple[str, str], ...] = ()
+    originals: tuple[tuple[str, str], ...] = ()
+    store_late: bool = True
+
+    def payloads(
+        self,
+        rows: pa.Table,
+        kind: str,
+        reason: str | pa.Array,
+        *,
+        windows: tuple[Ints, Ints] | None = None,
+        detail: pa.Array | None = None,
+    ) -> list[pa.Table]:
+        """No table if there are no rows or this kind is not stored, else one; `windows` are starts and ends in
+        microseconds.
+        """
+        count = rows.num_rows
+        if count == 0 or (kind == "late" and not self.store_late):
+            return []
+        unknown = pa.nulls(count, _MOMENT)
+        starts, ends = (unknown, unknown) if windows is None else (timestamps(bound) for bound in windows)
+        arrays = [
+            pa.repeat(pa.scalar(kind), count),
+            pa.repeat(pa.scalar(reason), count) if isinstance(reason, str) else typed(reason, pa.string()),
+            typed(column(rows, TS), pa.int64()).view(_MOMENT),
+            starts,
+            ends,
+            json_objects(rows, self.keys),
+            json_objects(rows, self.originals),
+            pa.nulls(count, pa.string()) if detail is None else typed(detail, pa.string()),
+        ]
+        return [pa.Table.from_arrays(arrays, schema=SIDE_SCHEMA)]
+
+
+def json_objects(rows: pa.Table, names: Sequence[tuple[str, str]]) -> pa.Array:
+    """One JSON object per row, as text, with the user's names in order."""
+    if not names:
+        return pa.repeat(pa.scalar("{}"), rows.num_rows)
+    parts: list[pa.Array | pa.Scalar] = []
+    for n, (name, packed) in enumerate(names):
+        parts.append(pa.scalar(("{" if n == 0 else ", ") + json.dumps(name, ensure_ascii=False) + ": "))
+        parts.append(json_values(column(rows, packed)))
+    return pc.binary_join_element_wise(*parts, pa.scalar("}"), "")
+
+
+def json_values(values: pa.Array) -> pa.Array:
+    """Each value as JSON text; NULL is the text null."""
+    return pc.fill_null(_json_known(values), "null")
+
+
+def _json_known(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return values.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _json_floats(values)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _json_strings(values.cast(pa.string()))
+    if pa.types.is_timestamp(kind):
+        text = pc.replace_substring(
+            values.cast(pa.timestamp("us", tz=kind.tz and "UTC")).cast(pa.string()), " ", "T", max_replacements=1
+        )
+        return _quoted(pc.replace_substring_regex(text, r"\.000000(Z?)$", r"\1"))
+    if pa.types.is_date(kind):
+        return _quoted(values.cast(pa.string()))
+    return pa.array((None if value is None else json_text(value, kind) for value in values.to_pylist()), pa.string())
+
+
+def _json_floats(values: pa.Array) -> pa.Array:
+    """The shortest digits that give the value back; 1 as 1.0; what JSON has no number for as text."""
+    text = pc.replace_substring_regex(values.cast(pa.string()), r"^(-?\d+)$", r"\1.0")
+    strange = pc.if_else(pc.is_nan(values), '"NaN"', pc.if_else(pc.greater(values, 0), '"Infinity"', '"-Infinity"'))
+    return pc.if_else(pc.is_finite(values), text, strange)
+
+
+def _json_strings(values: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring_regex(values, _TEXT_NEEDS_CARE)).as_py():
+        return pa.array(
+            (None if text is None else json.dumps(text, ensure_ascii=False) for text in values.to_pylist()), pa.string()
+        )
+    return _quoted(pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"'))
+
+
+def _quoted(values: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(pa.scalar('"'), values, pa.scalar('"'), "")
+
+
+def json_text(value: Any, kind: pa.DataType) -> str:
+    """The JSON of one value as pyarrow gives it: for nested values, and types that are rare."""
+    if value is None:
+        return "null"
+    if pa.types.is_struct(kind):
+        return _object((part.name, json_text(value[part.name], part.type)) for part in kind)
+    if pa.types.is_map(kind):
+        return _object((_map_key(name), json_text(item, kind.item_type)) for name, item in value)
+    if isinstance(value, list):
+        return "[" + ", ".join(json_text(item, kind.value_type) for item in value) + "]"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"  # exact: as a float it would lose digits
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def _object(members: Iterable[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {text}" for name, text in members) + "}"
+
+
+def _map_key(name: object) -> str:
+    plain = _plain(name)
+    return plain if isinstance(plain, str) else str(plain)
+
+
+def _plain(value: object) -> object:
+    """A value that is not nested, in terms that JSON has."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime.datetime):
+        return (
+            value.isoformat()
+            if value.tzinfo is None
+            else value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z"
+        )
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    return value

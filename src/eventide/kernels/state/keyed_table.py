@@ -1,0 +1,214 @@
+"""Open windows by group, in buckets by the hash of the group's key, for kernels that look groups up.
+
+A bucket is one blob: the rows of its groups, sorted by hash and window, so that equal contents are equal bytes. The
+number of buckets is a power of two that follows the number of rows (some hundred a bucket): a small batch then reads
+and writes a few small blobs, and a large one pays a fraction of a microsecond per row. A directory, one small blob,
+holds for each bucket how many rows it has, when the next one is due and whether some wait to be emitted: so closing
+reads only buckets that have something to close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.contract import Store
+from eventide.kernels.state.codec import Codec
+from eventide.kernels.vector.columns import Ints, ints
+from eventide.kernels.vector.hashing import hash_rows
+
+START, END = "start", "end"
+EPOCH = "epoch"  # how often this group and window was emitted
+FRESH = "fresh"  # CLEAN, WAITING or CHANGED
+GONE = "gone"  # 1: a flush has emitted this window; it takes no more rows
+HASH = "hash"  # of the keys; kept, so that text need not be hashed again
+MARKS = (pa.field(EPOCH, pa.int32()), pa.field(FRESH, pa.int8()), pa.field(GONE, pa.int8()), pa.field(HASH, pa.int64()))
+CLEAN, WAITING, CHANGED = 0, 1, 2  # emitted as it is; changed since; changed by this very batch
+NEVER = np.iinfo(np.int64).max
+
+_BITS, _BUCKET, _WINDOW, _FLUSHED = 0, 1, 2, 3
+_DIRECTORY_SCHEMA = pa.schema(
+    [("what", pa.int8()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()), ("d", pa.int64())]
+)
+
+
+@dataclass
+class Directory:
+    """What is known without reading buckets. `windows` and `groups` (per window) are for kernels whose windows many
+    groups share.
+    """
+
+    bits: int = 0
+    rows: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    due: Ints = field(default_factory=lambda: np.full(1, NEVER))
+    waiting: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    gone: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    windows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    groups: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    flushed: int | None = None  # the last window that a flush has closed
+    changed: bool = False
+
+    @property
+    def next_due(self) -> int | None:
+        due = int(self.due.min())
+        return None if due == NEVER else due
+
+    @property
+    def open_groups(self) -> int:
+        return int(self.rows.sum() - self.gone.sum())
+
+    def resize(self, bits: int) -> None:
+        self.bits = bits
+        self.rows, self.waiting, self.gone = (np.zeros(1 << bits, np.int64) for _ in range(3))
+        self.due = np.full(1 << bits, NEVER)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of each row: when it is next looked at, and 1 if it waits to be emitted, 1 if it is gone."""
+
+    due: Ints
+    waiting: Ints
+    gone: Ints
+
+
+@dataclass(frozen=True)
+class BucketRows:
+    """Rows of some buckets: those of the keys that were asked for, and the others."""
+
+    buckets: Ints
+    asked: pa.Table
+    others: pa.Table
+
+
+class KeyedTable:
+    """Tables with at least the columns START and HASH, in spaces that begin with `name`.
+
+    `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
+    if `due` is np.maximum. A bucket shall have about `per_bucket` rows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        fingerprint: str,
+        summary: Callable[[pa.Table], Summary],
+        due: np.ufunc = np.minimum,
+        per_bucket: int = 512,
+    ) -> None:
+        self._space, self._meta = name, f"{name}_directory"
+        self._codec = Codec(fingerprint, schema)
+        self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
+        self._summary, self._due, self._per_bucket = summary, due, per_bucket
+
+    def load(self, store: Store) -> Directory:
+        blobs = store.read(self._meta, 0)
+        if not blobs:
+            return Directory()
+        table = self._directory_codec.decode(blobs[0])
+        what, a, b, c, d = (ints(table, name) for name in _DIRECTORY_SCHEMA.names)
+        bucket, window = what == _BUCKET, what == _WINDOW
+        flushed = a[what == _FLUSHED]
+        last_flushed = int(flushed[-1]) if len(flushed) else None
+        return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], last_flushed)
+
+    def save(self, directory: Directory, store: Store) -> None:
+        """Write the directory back if it changed; nothing is left if nothing is held."""
+        if not directory.changed:
+            return
+        if not directory.rows.any() and directory.flushed is None:
+            store.delete(self._meta, 0)
+            return
+        parts: list[tuple[int, list[Ints]]] = [
+            (_BITS, [np.array([directory.bits])]),
+            (_BUCKET, [directory.rows, directory.due, directory.waiting, directory.gone]),
+            (_WINDOW, [directory.windows, directory.groups]),
+            (_FLUSHED, [np.array([] if directory.flushed is None else [directory.flushed], np.int64)]),
+        ]
+        what = np.concatenate([np.full(len(columns[0]), kind, np.int8) for kind, columns in parts])
+        padded = [columns + [np.zeros(len(columns[0]), np.int64)] * (4 - len(columns)) for _, columns in parts]
+        values = [pa.array(np.concatenate(columns)) for columns in zip(*padded, strict=True)]
+        table = pa.Table.from_arrays([pa.array(what), *values], schema=_DIRECTORY_SCHEMA)
+        store.replace(self._meta, 0, self._directory_codec.encode(table))
+
+    def find(self, hashes: Ints, directory: Directory, store: Store) -> BucketRows:
+        """What is held for keys with these hashes, in buckets of a size that leaves room for a row for each."""
+        wanted = np.unique(hashes)
+        self._make_room(len(wanted), directory, store)
+        buckets = np.unique(_buckets(wanted, directory.bits))
+        table = self.read(buckets, directory, store)
+        held = ints(table, HASH)
+        hit = wanted[np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)] == held
+        return BucketRows(buckets, table.filter(pa.array(hit)), table.filter(pa.array(~hit)))
+
+    def read(self, buckets: Ints, directory: Directory, store: Store) -> pa.Table:
+        """All rows of some ascending buckets, sorted by hash and start."""
+        blobs = [blob for bucket in buckets if directory.rows[bucket] for blob in store.read(self._space, int(bucket))]
+        return self._codec.decode_all(blobs)
+
+    def write(self, buckets: Ints, kept: pa.Table, changed: pa.Table, directory: Directory, store: Store) -> None:
+        """Put these rows in the place of all rows of some ascending buckets, to which all of them must belong.
+
+        `kept` must be sorted as `read` gives it, and have no hash in common with `changed`.
+        """
+        table = kept
+        if changed.num_rows:
+            by = [ints(changed, name) for name in (END, START, HASH) if name in changed.column_names]
+            changed = changed.take(pa.array(np.lexsort(by)))
+            table = pa.concat_tables([kept, changed])
+            table = table.take(pa.array(np.argsort(ints(table, HASH), kind="stable")))
+        table = table.combine_chunks()
+        numbers = _buckets(ints(table, HASH), directory.bits)
+        bounds = np.searchsorted(numbers, np.append(buckets, NEVER))
+        for bucket, start, end in zip(buckets.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False):
+            if start < end:
+                store.replace(self._space, bucket, self._codec.encode(table.slice(start, end - start)))
+            elif directory.rows[bucket]:
+                store.delete(self._space, bucket)
+        self._summarise(buckets, bounds, self._summary(table), directory)
+
+    def _summarise(self, buckets: Ints, bounds: Ints, rows: Summary, directory: Directory) -> None:
+        directory.changed = True
+        directory.rows[buckets] = np.diff(bounds)
+        directory.due[buckets], directory.waiting[buckets], directory.gone[buckets] = NEVER, 0, 0
+        full, starts = buckets[np.diff(bounds) > 0], bounds[:-1][np.diff(bounds) > 0]
+        if len(full):
+            directory.due[full] = self._due.reduceat(rows.due, starts)
+            directory.waiting[full] = np.add.reduceat(rows.waiting, starts)
+            directory.gone[full] = np.add.reduceat(rows.gone, starts)
+
+    def _make_room(self, more: int, directory: Directory, store: Store) -> None:
+        """Choose a fitting number of buckets before one is read."""
+        held = int(directory.rows.sum())
+        wanted = (max(held, more) // self._per_bucket).bit_length()
+        if directory.bits - 3 <= wanted <= directory.bits:
+            return
+        everything = self.read(np.flatnonzero(directory.rows), directory, store)
+        for bucket in store.buckets(self._space):
+            store.delete(self._space, bucket)
+        directory.resize(wanted)
+        if held:
+            self.write(np.arange(1 << wanted), everything, everything.slice(0, 0), directory, store)
+
+    def state_bytes(self, store: Store) -> int:
+        return sum(store.size(self._space, bucket)[1] for bucket in store.buckets(self._space))
+
+
+def hashes_of(keys: list[pa.Array], length: int) -> Ints:
+    """The hash of each row's keys, as it stands in the column HASH."""
+    return hash_rows(keys, length).view(np.int64)
+
+
+def unmarked(columns: list[pa.Array], hashes: Ints, schema: pa.Schema) -> pa.Table:
+    """A table of new rows: the columns up to the marks, and no mark but the hash."""
+    marks = [pa.array(hashes if field.name == HASH else np.zeros(len(hashes), np.int64), field.type) for field in MARKS]
+    return pa.Table.from_arrays([*columns, *marks], schema=schema)
+
+
+def _buckets(hashes: Ints, bits: int) -> Ints:
+    """The upper bits of each hash, moved to start at 0: rows sorted by hash are sorted by bucket."""
+    return (hashes >> (64 - bits)) + (1 << (bits - 1)) if bits else np.zeros(len(hashes), np.int64)

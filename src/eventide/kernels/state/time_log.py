@@ -1,0 +1,82 @@
+"""Tables in the store by time: an append-only log per range of time, coarse ranges for a batch that spans a long time.
+
+A batch appends one blob to each range that it touches, in ranges so wide that it touches few. When a range comes due,
+its rows that are not due move to narrower ranges, as in a timer wheel: a row is rewritten at most once per level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.contract import Store
+from eventide.kernels.state.codec import Codec
+from eventide.kernels.vector.columns import Ints, ints
+
+LEVELS = 6
+BITS = 4  # a range of one level is 2 ** BITS ranges of the level below
+_MOST_RANGES = 32
+
+
+def level_for(places: Ints) -> int:
+    """The finest level at which these places lie in few ranges."""
+    level = 0
+    while level < LEVELS - 1 and len(np.unique(places >> (BITS * level))) > _MOST_RANGES:
+        level += 1
+    return level
+
+
+def split(table: pa.Table, buckets: Ints) -> Iterator[tuple[int, pa.Table]]:
+    """(bucket, its rows in their order), ascending."""
+    if len(buckets) == 0:
+        return
+    if (buckets == buckets[0]).all():
+        yield int(buckets[0]), table
+        return
+    order = np.argsort(buckets, kind="stable")
+    ordered = table.take(pa.array(order)).combine_chunks()
+    touched, starts = np.unique(buckets[order], return_index=True)
+    for bucket, start, end in zip(touched.tolist(), starts.tolist(), [*starts[1:].tolist(), len(buckets)], strict=True):
+        yield bucket, ordered.slice(start, end - start)
+
+
+class TimeLog:
+    """Rows by an int64 column of microseconds, taken out as time passes; ranges of the finest level have 2 **
+    `grain`.
+    """
+
+    def __init__(self, name: str, codec: Codec, column: str, grain: int = 16) -> None:
+        self._codec, self._column, self._grain = codec, column, grain
+        self._spaces = [f"{name}{level}" for level in range(LEVELS)]
+
+    def add(self, table: pa.Table, store: Store) -> None:
+        self._put(table, level_for(ints(table, self._column) >> self._grain), store)
+
+    def take(self, until: int, store: Store) -> pa.Table:
+        """All rows up to and including this moment, which leave the store; in the order of their additions per
+        range.
+        """
+        found = [self._codec.schema.empty_table()]
+        for level in reversed(range(LEVELS)):
+            for bucket in store.buckets(self._spaces[level]):
+                if bucket << (self._grain + BITS * level) > until:
+                    break
+                found.append(self._split_off(level, bucket, until, store))
+        return pa.concat_tables(found)
+
+    def state_bytes(self, store: Store) -> int:
+        return sum(store.size(space, bucket)[1] for space in self._spaces for bucket in store.buckets(space))
+
+    def _split_off(self, level: int, bucket: int, until: int, store: Store) -> pa.Table:
+        table = self._codec.decode_all(store.read(self._spaces[level], bucket))
+        store.delete(self._spaces[level], bucket)
+        due = ints(table, self._column) <= until
+        if not due.all():
+            self._put(table.filter(pa.array(~due)), max(level - 1, 0), store)
+        return table.filter(pa.array(due))
+
+    def _put(self, table: pa.Table, level: int, store: Store) -> None:
+        for bucket, part in split(table, ints(table, self._column) >> (self._grain + BITS * level)):
+            store.append(self._spaces[level], bucket, self._codec.encode(part))

@@ -1,0 +1,88 @@
+"""Intervals per group, vectorised: gaps and islands, overlapping runs, and the last interval before a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eventide.kernels.vector.columns import Ints
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Intervals per group and, for each input, the number of the interval that it belongs to."""
+
+    group: Ints
+    start: Ints
+    end: Ints
+    number: Ints
+
+
+def islands(group: Ints, ts: Ints, gap: int) -> Runs:
+    """Runs of events of a group of which no two neighbours are more than `gap` apart; an island ends `gap` after its
+    last.
+    """
+    return overlapping(group, ts, ts + gap)
+
+
+def overlapping(group: Ints, start: Ints, end: Ints) -> Runs:
+    """Intervals of a group joined where one starts no later than another one ends."""
+    order = by_group_and_time(group, start)
+    groups, starts, ends = group[order], start[order], end[order]
+    reach = _running_max(groups, ends)
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (groups[1:] != groups[:-1]) | (starts[1:] > reach[:-1])
+    firsts = np.flatnonzero(fresh)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(fresh) - 1
+    lasts = np.append(firsts[1:], len(order))[: len(firsts)] - 1
+    return Runs(groups[firsts], starts[firsts], reach[lasts], number)
+
+
+def by_group_and_time(group: Ints, time: Ints) -> Ints:
+    """The order of rows by group, then time. One sort of one number per row, four times as fast, if the two fit into
+    it.
+    """
+    if len(group) == 0:
+        return np.empty(0, np.int64)
+    first, span = int(time.min()), int(time.max()) - int(time.min()) + 1
+    if int(group.max() + 1) * span < 1 << 62:
+        return np.argsort(group * span + (time - first))
+    return np.lexsort((time, group))
+
+
+def _running_max(groups: Ints, values: Ints) -> Ints:
+    """The largest value so far within each run of equal, ascending groups."""
+    if ((values[1:] >= values[:-1]) | (groups[1:] != groups[:-1])).all():
+        return values
+    known: Ints
+    known, rank = np.unique(values, return_inverse=True)
+    dense = np.cumsum(np.concatenate(([0], groups[1:] != groups[:-1])))
+    highest: Ints = np.maximum.accumulate(dense * len(known) + rank) - dense * len(known)
+    return known[highest]
+
+
+def last_at_or_before(group: Ints, moment: Ints, asked_group: Ints, asked_moment: Ints) -> Ints:
+    """For each asked pair the place of the latest moment of the same group that is not after it, or -1."""
+    is_question = np.repeat([False, True], [len(group), len(asked_group)])
+    groups = np.concatenate((group, asked_group))
+    order = by_group_and_time(groups, 2 * np.concatenate((moment, asked_moment)) + is_question)
+    place = np.where(is_question[order], -1, np.arange(len(order)))
+    latest = np.maximum.accumulate(place)
+    found = order[latest]
+    found[(latest < 0) | (groups[order] != groups[found])] = -1
+    answers = np.empty(len(order), np.int64)
+    answers[order] = found
+    return answers[len(group) :]
+
+
+def covered(
+    group: Ints, start: Ints, end: Ints, asked_group: Ints, asked_start: Ints, asked_end: Ints
+) -> npt.NDArray[np.bool_]:
+    """Whether an asked interval meets one of its group; those of a group must be disjoint, all bounds are inclusive."""
+    if len(group) == 0:
+        return np.zeros(len(asked_group), np.bool_)
+    at = last_at_or_before(group, start, asked_group, asked_end)
+    return (at >= 0) & (end[at] >= asked_start)

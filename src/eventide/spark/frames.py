@@ -1,0 +1,284 @@
+"""The fluent API on Spark: a plan over a user's DataFrames as streaming DataFrames, or as one running query."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from eventide.connectors.contract import SourceContext
+from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
+from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.plan.logical import Stream
+from eventide.plan.physical import Physical
+from eventide.plan.planner import plan
+from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.engine import Engine
+from eventide.spark.pack import ACCOUNT, SIDE, TAG
+from eventide.spark.router import Router
+from eventide.spark.running import RunningStream
+from eventide.spark.session import STREAMING, default_shards
+from eventide.storage.inbox import Entry
+from eventide.storage.layout import Layout, Lock
+from eventide.storage.payloads import PAYLOAD_SCHEMA
+from eventide.storage.results import Account
+from eventide.tasks.select_list import RANK
+
+Frames = Mapping[str, DataFrame]  # by the name of the source that each one is
+Sink = Callable[[DataFrame, DataFrame, Account], None]
+
+_NOT_NEEDED = (
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.streaming.stopTimeout",
+    "spark.sql.json.enableExactStringParsing",
+)
+_NOTHING = pa.table({})
+_BEAT_SECONDS = 0.25
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
+    """Set on `spark` what streams need: RocksDB state, UTC, errors as rows. Gives the session back.
+
+    `shards` is the number of state partitions of the streams to come; by default one per core locally, 64 on a cluster.
+    """
+    for key, value in STREAMING.items():
+        spark.conf.set(key, value)
+    spark.conf.set("spark.sql.shuffle.partitions", str(shards or default_shards(spark)))
+    return spark
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise an error that names every setting that is missing."""
+    wrong = {
+        key: value for key, value in STREAMING.items() if key not in _NOT_NEEDED and spark.conf.get(key, None) != value
+    }
+    if wrong:
+        lines = "\n".join(f'  spark.conf.set("{key}", "{value}")' for key, value in wrong.items())
+        raise EnvironmentError(
+            f"the Spark session lacks settings that streams need:\n{lines}",
+            help="eventide.configure(spark) sets them for you",
+        )
+
+
+# Streaming DataFrames ---------------------------------------------------------------------------------------------
+
+
+def tagged(stream: Stream, frames: Frames) -> DataFrame:
+    """What the operator gives, the account of every batch and shard included."""
+    physical = plan(stream)
+    spark = _session(frames)
+    _refuse_heartbeat(physical)
+    shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
+    return compile_stream(physical, SourceContext(spark, None, Path(), frames=frames), shards, typed=True).frame
+
+
+def rows(stream: Stream, frames: Frames) -> DataFrame:
+    return main_rows(tagged(stream, frames))
+
+
+def side_output(stream: Stream, frames: Frames, kind: str | None) -> DataFrame:
+    if kind is not None and kind not in SIDE_KINDS:
+        raise OptionError(f"there is no side output {kind}", help=suggest(kind, SIDE_KINDS))
+    payloads = side_rows(tagged(stream, frames))
+    return payloads if kind is None else payloads.where(F.col("kind") == kind)
+
+
+def main_rows(frame: DataFrame) -> DataFrame:
+    return frame.where(F.col(TAG) == "main").drop(TAG, SIDE, ACCOUNT, RANK)
+
+
+def side_rows(frame: DataFrame) -> DataFrame:
+    """The payloads, with the fields of PAYLOAD_SCHEMA in their order."""
+    bounds = F.struct(F.col(f"{SIDE}.window_start").alias("start"), F.col(f"{SIDE}.window_end").alias("end"))
+    window = F.when(F.col(f"{SIDE}.window_start").isNotNull(), bounds)
+    columns = [(window if name == "window" else F.col(f"{SIDE}.{name}")).alias(name) for name in PAYLOAD_SCHEMA.names]
+    return frame.where(F.col(TAG) == "side").select(*columns)
+
+
+def _session(frames: Frames) -> SparkSession:
+    spark = next(iter(frames.values())).sparkSession
+    check_session(spark)
+    return spark
+
+
+def _refuse_heartbeat(physical: Physical) -> None:
+    """A bare DataFrame has nobody who tells it that time passes."""
+    if physical.emit.every is not None:
+        raise OptionError(
+            "emit(every=...) needs a running query", help="use start(checkpoint, sink) in place of rows()"
+        )
+    for branch in physical.branches:
+        if branch.source.idle_timeout is not None:
+            raise OptionError(
+                f"{branch.source.name}: idle_timeout needs a running query",
+                help="use start(checkpoint, sink) in place of rows()",
+            )
+
+
+# A running query --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class DeliveringRouter(Router):
+    """Hands each batch to a user's function as DataFrames, once its account balances."""
+
+    sink: Sink | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        try:
+            if not self.results.has(batch):
+                self._deliver(frame, batch)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
+        kept = frame.persist()  # or Spark would run the whole batch again for each part of it
+        try:
+            accounts = [row[0] for row in kept.where(F.col(TAG) == "account").select(ACCOUNT).collect()]
+            if not accounts:
+                return
+            account = self._account(batch, accounts)
+            if self.sink is not None:
+                self.sink(main_rows(kept), side_rows(kept), account)
+            self.results.write(_NOTHING, _NOTHING, account)
+        finally:
+            kept.unpersist()
+
+
+class _FrameEngine(Engine):
+    """An engine whose sources are a user's DataFrames, on the session that they belong to."""
+
+    def __init__(self, layout: Layout, spark: SparkSession, frames: Frames) -> None:
+        self._frames = frames
+        super().__init__(
+            layout, spark, None, {}, int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
+        )
+
+    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
+        inbox = self._layout.inbox(physical.stream.name)
+        inbox.mkdir(parents=True, exist_ok=True)
+        context = SourceContext(self.spark, inbox, self._layout.root / "sources", frames=self._frames)
+        return compile_stream(physical, context, shards, typed=True)
+
+
+def start(stream: Stream, frames: Frames, checkpoint: str, sink: Sink | None) -> FluentQuery:
+    if "://" in str(checkpoint):
+        raise OptionError(
+            f"the checkpoint {checkpoint} is not a local folder", help="rows() runs on any file system that Spark knows"
+        )
+    spark = _session(frames)
+    layout = Layout(Path(checkpoint).expanduser().absolute())
+    lock = Lock(layout.lock)
+    try:
+        running = _FrameEngine(layout, spark, frames).open(stream, ())
+        running.router = DeliveringRouter(**vars(running.router), sink=sink)
+        return FluentQuery(running, tuple(frames), lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+class FluentQuery:
+    """A stream that runs in the background until `stop`. As a context manager it stops at the end of the block."""
+
+    def __init__(self, running: RunningStream, sources: tuple[str, ...], lock: Lock) -> None:
+        self._running = running
+        self._sources = sources
+        self._lock = lock
+        self._guard = threading.RLock()
+        self._live = True
+        running.start()
+        self._clock = threading.Thread(target=self._keep_time, name="eventide heartbeat", daemon=True)
+        self._clock.start()
+
+    @property
+    def is_active(self) -> bool:
+        return self._running.is_active
+
+    def process_all(self) -> None:
+        """Return when all that is there has been taken in and given out; raises why the query failed, if it did."""
+        with self._guard:
+            self._running.process()
+
+    def advance_watermark(self, ts: int | dt.datetime, source: str | None = None) -> None:
+        """Promise that no row with event time <= `ts` follows, milliseconds or a datetime; of all sources, or of
+        one.
+        """
+        if source is not None and source not in self._sources:
+            raise OptionError(f"there is no source {source}", help=suggest(source, self._sources))
+        names = self._sources if source is None else (source,)
+        with self._guard:
+            self._running.inbox.publish([Entry("watermark", name, None, _micros(ts)) for name in names])
+
+    def watermark(self) -> int | None:
+        """Milliseconds since the epoch, or None before the first row."""
+        micros = self._running.watermark()
+        return None if micros is None else micros // 1000
+
+    def accounting(self) -> dict[str, int]:
+        """Totals since the stream began: rows_in = used + late + duplicate + error + evicted + rejected + shed."""
+        account = self.account()
+        return {name: account.totals.get(name, 0) if account else 0 for name in ("rows_in", USED, *SIDE_KINDS)}
+
+    def account(self) -> Account | None:
+        """The newest batch's account, with totals, gauges and the sources' watermarks."""
+        return self._running.router.results.latest()
+
+    def failed(self) -> EventideError | None:
+        """Why the query has stopped by itself, if it has."""
+        return self._running.failed()
+
+    def await_termination(self, seconds: float | None = None) -> bool:
+        """Wait until the query ends, at most `seconds`; whether it has. Raises why it failed, if it did."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while self.is_active and (end is None or time.monotonic() < end):
+            time.sleep(0.1)
+        failure = self.failed()
+        if failure is not None:
+            raise failure
+        return not self.is_active
+
+    def stop(self, graceful: bool = False) -> None:
+        """End the query; a graceful stop takes in all that is there and gives out what is still open."""
+        self._live = False
+        self._clock.join()
+        with self._guard:
+            try:
+                if graceful:
+                    self._running.flush()
+            finally:
+                self._running.stop()
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _keep_time(self) -> None:
+        while self._live:
+            with self._guard:
+                if self._live and self._running.is_active:
+                    self._running.beat()
+            time.sleep(_BEAT_SECONDS)
+
+
+def _micros(ts: Any) -> int:
+    if isinstance(ts, bool) or not isinstance(ts, int | dt.datetime):
+        raise OptionError(f"a watermark is an int of milliseconds or a datetime, not {ts!r}")
+    if isinstance(ts, int):
+        return ts * 1000
+    return ((ts if ts.tzinfo else ts.replace(tzinfo=dt.UTC)) - _EPOCH) // dt.timedelta(microseconds=1)

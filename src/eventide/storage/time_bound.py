@@ -1,0 +1,36 @@
+"""How far the time of a stream may have come, for those who read its files: rows behind the bound may be late.
+
+One small file, drawn anew with every batch before the next one is planned, and from the accounts when the stream
+starts. It may lie ahead of the operator's time, never behind.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eventide.storage.results import Account
+
+
+class TimeBoundFile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def draw(self, account: Account | None) -> None:
+        """As the account of the last batch says. Not synced: a start draws it again."""
+        figures = account.sources.values() if account is not None else []
+        marks = {
+            mark: max((each[mark] for each in figures if mark in each), default=None)
+            for mark in ("watermark", "flushed")
+        }
+        temporary = self.path.with_suffix(".new")
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(marks))
+        temporary.replace(self.path)
+
+    def read(self) -> dict[str, int | None]:
+        """`watermark` and `flushed`, in microseconds."""
+        found: dict[str, int | None] = json.loads(self.path.read_text())
+        return found

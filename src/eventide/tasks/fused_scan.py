@@ -1,0 +1,172 @@
+"""The fused scan: read, decode, resolve event time, filter, project and pack inside one task.
+
+Rows then never cross from the JVM to Python one column at a time. Lines that only Spark can judge leave as they are,
+for Spark to decode behind the scan; a scan behind which nobody decodes fails on them, so that it can be run again by a
+plan that does.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.eventtime.registry import EpochUnit, Iso8601, SparkTimestamp
+from eventide.eventtime.resolution import DECLARED, FROM_METADATA, IS_FUTURE, IS_UNPARSEABLE
+from eventide.eventtime.span import EARLIEST_US, LATEST_US
+from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
+from eventide.kernels.prefold import TimeBound
+from eventide.kernels.vector.columns import column
+from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.expressions import Expression, evaluate
+from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
+from eventide.tasks.packing import HOW, PACKED, Packing, as_batch
+from eventide.tasks.row_groups import RowGroups
+
+# What a scan gives: packed rows, and lines that Spark must decode.
+ROW, RECEIVED = "row", "received"
+SCANNED = pa.schema([*PACKED, (ROW, pa.string()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
+_MOST_ROWS = 1_000_000  # of one task held back before they are packed
+_FILE_BITS = 44  # of an order of arrival: below them the place in the file, above them the file
+
+
+class LinesLeftToSpark(Exception):
+    """There are lines that only Spark can judge, and nobody behind the scan to do it."""
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Where the event time is; no column: the time of the batch counts."""
+
+    column: str | None = None
+    parser: EpochUnit | Iso8601 | SparkTimestamp | None = None
+    max_future_skew: int = 0
+
+    def resolved(self, rows: pa.Table, received: int, at: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """TS, HOW and DETAIL. `received` is what the source knows of the rows' time, `at` is the time of the batch."""
+        count = rows.num_rows
+        if self.column is None:
+            return _all(at, count), _all(DECLARED, count, pa.int8()), pa.nulls(count, pa.string())
+        values = column(rows, self.column)
+        declared = self._micros(values)
+        missing = values.null_count > 0
+        unparseable = declared.null_count > values.null_count
+        latest = pc.max(declared).as_py()
+        if not missing and not unparseable and latest is not None and latest <= at + self.max_future_skew:
+            return declared, _all(DECLARED, count, pa.int8()), pa.nulls(count, pa.string())
+        is_bad = pc.and_(values.is_valid(), declared.is_null())
+        is_future = pc.fill_null(pc.greater(declared, at + self.max_future_skew), False)
+        how = pc.if_else(
+            is_bad,
+            IS_UNPARSEABLE,
+            pc.if_else(is_future, IS_FUTURE, pc.if_else(values.is_null(), FROM_METADATA, DECLARED)),
+        )
+        ts = pc.if_else(values.is_null(), pa.scalar(received, pa.int64()), declared)
+        detail = pc.if_else(pc.or_(is_bad, is_future), _as_text(values), pa.scalar(None, pa.string()))
+        return ts, how.cast(pa.int8()), detail
+
+    def _micros(self, values: pa.Array) -> pa.Array:
+        match self.parser:
+            case EpochUnit() if self.parser.micros_denominator == 1:
+                factor = self.parser.micros_numerator
+                values = values.cast(pa.int64())
+                return pc.multiply(_within(values, EARLIEST_US // factor, LATEST_US // factor), factor)
+            case EpochUnit():
+                numbers = values.cast(pa.int64())
+                parts = pc.fill_null(numbers, 0).to_numpy() // self.parser.micros_denominator
+                return _within(pa.array(parts, mask=np.asarray(numbers.is_null())), EARLIEST_US, LATEST_US)
+            case Iso8601():
+                times = iso_times(values)
+                if times is None:
+                    raise ValueError(f"{self.column} holds text that the reader should have left to Spark")
+                return _within(times.cast(pa.int64()), EARLIEST_US, LATEST_US)
+            case _:
+                return _within(values.cast(pa.int64()), EARLIEST_US, LATEST_US)
+
+
+@dataclass(frozen=True)
+class FusedScan:
+    """Everything between files and the operator for one source. `identity` tells a row from its re-delivery."""
+
+    reader: JsonLines | RawLines | RowGroups
+    resolution: Resolution
+    condition: Expression | None
+    packed: tuple[tuple[str, Expression], ...]
+    packing: Packing
+    identity: Expression | None = None
+    numbered: bool = False  # whether the kernel must know in which order rows came
+    leaves_lines: bool = True  # whether Spark decodes, behind the scan, what this one does not
+
+    def read(
+        self, ranges: Iterable[FileRange], at: int, task: int, bound: TimeBound | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound` rows may be folded."""
+        held: list[pa.Table] = []
+        count = 0
+        for file in ranges:
+            received = file.modified // 1000 * 1000  # as precise as Spark tells it
+            for piece in self.reader.read(file):
+                first = (file.number << _FILE_BITS) + piece.at
+                if piece.rows is None:
+                    if not self.leaves_lines:
+                        raise LinesLeftToSpark(f"{file.path}, from byte {piece.at}")
+                    yield _left_to_spark(piece, received, first)
+                    continue
+                rows = self._arrivals(piece.rows, received, at, first)
+                held.append(rows)
+                count += rows.num_rows
+                if count >= _MOST_ROWS:
+                    yield self._packed(held, task, bound)
+                    held, count = [], 0
+        if count:
+            yield self._packed(held, task, bound)
+
+    def _arrivals(self, rows: pa.Table, received: int, at: int, first: int) -> pa.Table:
+        """The rows that pass, with the columns that the operator gets."""
+        ts, how, detail = self.resolution.resolved(rows, received, at)
+        columns = {TS: ts, HOW: how, DETAIL: detail}
+        if self.numbered:
+            columns[SEQ] = pa.array(np.arange(first, first + rows.num_rows))
+        if self.identity is not None:
+            columns[DEDUP] = evaluate(self.identity, rows)
+        columns.update({name: evaluate(expression, rows) for name, expression in self.packed})
+        arrivals = pa.table(columns)
+        return arrivals if self.condition is None else arrivals.filter(evaluate(self.condition, rows))
+
+    def _packed(self, held: list[pa.Table], task: int, bound: TimeBound | None) -> pa.RecordBatch:
+        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, bound), SCANNED)
+
+
+def _left_to_spark(piece: Piece, received: int, first: int) -> pa.RecordBatch:
+    rows = [{ROW: line, RECEIVED: received, "seq": first + number} for number, line in enumerate(piece.lines)]
+    return as_batch(rows, SCANNED)
+
+
+def _all(value: int, count: int, type: pa.DataType | None = None) -> pa.Array:
+    return pa.repeat(pa.scalar(value, type or pa.int64()), count)
+
+
+def _within(values: pa.Array, low: int, high: int) -> pa.Array:
+    """The values, NULL in place of those that lie outside."""
+    bounds = pc.min_max(values).as_py()
+    if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
+        return values
+    return pc.if_else(
+        pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), values, pa.scalar(None, values.type)
+    )
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """As Spark casts a value to text."""
+    if not pa.types.is_timestamp(values.type):
+        return values.cast(pa.string())
+    return pa.array([None if value is None else _time_text(value) for value in values.to_pylist()], pa.string())
+
+
+def _time_text(time: dt.datetime) -> str:
+    text = time.replace(tzinfo=None, microsecond=0).isoformat(" ")
+    return f"{text}.{time.microsecond:06d}".rstrip("0") if time.microsecond else text

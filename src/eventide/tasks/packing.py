@@ -1,0 +1,193 @@
+"""Many rows as one Arrow blob per shard: the form in which they travel to the operator.
+
+Spark walks the input of transformWithState row by row in Python, so plain rows would cost microseconds each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.eventtime.resolution import FALLBACKS, FROM_PROCESSING, PROBLEMS
+from eventide.eventtime.span import SHIFT_US
+from eventide.kernels.contract import DETAIL, PROBLEM, TS
+from eventide.kernels.prefold import Prefold, TimeBound
+from eventide.kernels.vector.columns import column, normalised
+from eventide.kernels.vector.hashing import hash_rows
+
+HOW = "__how"  # how the event time was found, or what is wrong: a number of `eventtime.resolution`
+
+PACKED = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("max_ts", pa.timestamp("us", tz="UTC")),  # of Spark's watermark: the claim, shifted
+        ("branch", pa.int32()),  # the number of the source in the stream
+        ("claim", pa.int64()),  # the watermark that these rows allow their source
+        ("top", pa.int64()),  # the latest event time
+        ("control", pa.string()),  # the kind of a control entry, which has no blob
+        ("at", pa.int64()),  # the time of a control entry that concerns the whole stream
+        ("folded", pa.int64()),  # the blob is a partial; how many rows were folded, told once per task
+        ("facts", pa.string()),  # JSON: events to count, once per task
+        ("blob", pa.binary()),
+    ]
+)
+_FEW_SHARDS = 4
+
+_DDL = {
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
+def spark_ddl(schema: pa.Schema) -> str:
+    """A flat schema of ours in Spark's words.
+
+    >>> spark_ddl(pa.schema([("shard", pa.int32()), ("blob", pa.binary())]))
+    'shard int, blob binary'
+    """
+    return ", ".join(f"{field.name} {_DDL[field.type]}" for field in schema)
+
+
+def to_blob(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def from_blob(blob: bytes) -> pa.Table:
+    return pa.ipc.open_stream(blob).read_all()
+
+
+@dataclass(frozen=True)
+class ShardBy:
+    """Which rows go to one shard: those that agree in `columns`, and in the tumbling window (offset, size) if one is
+    given.
+
+    No columns and no window: all rows of the stream meet. `anywhere`: no two rows need to meet.
+    """
+
+    columns: tuple[str, ...] = ()
+    window: tuple[int, int] | None = None
+    anywhere: bool = False
+
+    def shards_of(self, rows: pa.Table, shards: int, task: int) -> npt.NDArray[np.uint64] | int:
+        """The shard of every row, or the one of all."""
+        if shards == 1:
+            return 0
+        if self.anywhere:
+            return task % shards
+        if not self.columns and self.window is None:
+            return 0
+        by = [normalised(column(rows, name)) for name in self.columns]
+        if self.window is not None:
+            offset, size = self.window
+            by.append(pa.array((column(rows, TS).fill_null(0).to_numpy(zero_copy_only=False) - offset) // size))
+        return hash_rows(by, rows.num_rows) % np.uint64(shards)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Rows with HOW and DETAIL → packed rows, one per shard that gets any.
+
+    `numbers` are the group keys of the shards. `lag` is subtracted here, in microseconds, before Spark rounds to
+    milliseconds; with `mark` rows carry the watermark in that column. Rows with a problem never move the watermark.
+    """
+
+    branch: int
+    numbers: tuple[int, ...]
+    shard_by: ShardBy
+    lag: int
+    mark: str | None = None
+    prefold: Prefold | None = None
+
+    def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None) -> list[dict[str, Any]]:
+        """`task` numbers the task, for rows that may go anywhere. With a `bound` rows may be folded."""
+        how = column(rows, HOW)
+        times = self._times(rows, how)
+        rows, facts = _judged(rows, how)
+        if self.mark is not None:
+            rows = rows.drop_columns([self.mark])
+        packed: list[dict[str, Any]] = []
+        if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
+            packed, rows = self._folded(self.prefold, rows, bound, task)
+        packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(rows, task)]
+        if facts and packed:
+            packed[0]["facts"] = json.dumps(facts)
+        return [{**times, **row} for row in packed]
+
+    def _folded(
+        self, prefold: Prefold, rows: pa.Table, bound: TimeBound, task: int
+    ) -> tuple[list[dict[str, Any]], pa.Table]:
+        """Partials by shard, and the rows that travel whole."""
+        found = prefold.fold(rows, bound)
+        if found is None:
+            return [], rows
+        partial, rest = found
+        parts = self._split(partial, task)
+        packed: list[dict[str, Any]] = [
+            {"shard": self.numbers[shard], "folded": 0, "blob": to_blob(part)} for shard, part in parts
+        ]
+        packed[0]["folded"] = rows.num_rows - rest.num_rows
+        return packed, rest
+
+    def _split(self, rows: pa.Table, task: int) -> Iterator[tuple[int, pa.Table]]:
+        """The rows by shard, in their order."""
+        if rows.num_rows == 0:
+            return
+        shards = self.shard_by.shards_of(rows, len(self.numbers), task)
+        if isinstance(shards, int):
+            yield shards, rows
+        elif len(self.numbers) <= _FEW_SHARDS:
+            for shard in range(len(self.numbers)):
+                part = rows.filter(pa.array(shards == shard))
+                if part.num_rows:
+                    yield shard, part
+        else:
+            order = np.argsort(shards, kind="stable")
+            rows = rows.take(pa.array(order))
+            found, starts = np.unique(shards[order], return_index=True)
+            for shard, start, end in zip(found.tolist(), starts, [*starts[1:], rows.num_rows], strict=True):
+                yield shard, rows.slice(start, end - start)
+
+    def _times(self, rows: pa.Table, how: pa.Array) -> dict[str, Any]:
+        """The latest event time, and the watermark that the rows allow."""
+        good = pc.less_equal(how, FROM_PROCESSING)
+        top: int | None = pc.max(column(rows, TS).filter(good)).as_py()
+        if self.mark is None:
+            claim = None if top is None else top - self.lag
+        else:
+            claim = pc.max(column(rows, self.mark).filter(good)).as_py()
+        return {
+            "max_ts": None if claim is None else claim + SHIFT_US,
+            "branch": self.branch,
+            "claim": claim,
+            "top": top,
+        }
+
+
+def as_batch(packed: list[dict[str, Any]], schema: pa.Schema = PACKED) -> pa.RecordBatch:
+    arrays = [pa.array([row.get(field.name) for row in packed], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _judged(rows: pa.Table, how: pa.Array) -> tuple[pa.Table, dict[str, int]]:
+    """HOW as the kernels want it: PROBLEM and DETAIL where there are problems, and nothing else; fallbacks counted."""
+    worst = pc.max(how).as_py()
+    facts = {} if worst == 0 else {name: pc.sum(pc.equal(how, code)).as_py() for code, name in FALLBACKS.items()}
+    if worst is None or worst <= FROM_PROCESSING:
+        return rows.drop_columns([HOW, DETAIL]), {name: count for name, count in facts.items() if count}
+    names = pa.array([PROBLEMS.get(code) for code in range(max(PROBLEMS) + 1)], pa.string())
+    rows = rows.set_column(rows.column_names.index(HOW), PROBLEM, names.take(how))
+    return rows, {name: count for name, count in facts.items() if count}

@@ -1,0 +1,299 @@
+"""From Spark SQL text to expressions that can be evaluated outside Spark with the same outcome, or why there are none.
+
+Only what surely means the same is let through: types must agree as Spark would make them agree without a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+import sqlglot
+from sqlglot import expressions as exp
+
+from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression
+
+Names = Mapping[str, Expression]  # what columns stand for, by lower-case name
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+_TEXT_TESTS: dict[type[exp.Expr], str] = {
+    exp.StartsWith: "startswith",
+    exp.EndsWith: "endswith",
+    exp.Contains: "contains",
+}
+_DECIMAL = "decimal"  # the type of 1.5, which a double beside it turns into a double
+
+
+class NotPortableError(Exception):
+    """Says what in an expression Spark alone can evaluate."""
+
+
+def portable(sql: str, names: Names) -> Expression:
+    """The expression; raises `NotPortableError` if Spark should evaluate it."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark")
+    except sqlglot.errors.ParseError:
+        raise NotPortableError(sql) from None
+    found = _compiled(tree, names)
+    if found.type not in TYPES:
+        raise NotPortableError(sql)
+    return found
+
+
+def source_names(columns: Mapping[str, str]) -> dict[str, Expression]:
+    """The columns of a source, by name and type, as what they stand for."""
+    return {name.lower(): Column(name, type) for name, type in columns.items()}
+
+
+def _compiled(node: exp.Expr, names: Names) -> Expression:
+    rule = _RULES.get(type(node))
+    if rule is None:
+        raise _refused(node)
+    return rule(node, names)
+
+
+def _refused(node: exp.Expr) -> NotPortableError:
+    return NotPortableError(node.sql(dialect="spark"))
+
+
+def _inputs(node: exp.Expr, names: Names) -> tuple[Expression, Expression]:
+    return _compiled(node.this, names), _compiled(node.expression, names)
+
+
+def _column(node: exp.Expr, names: Names) -> Expression:
+    found = names.get(node.name.lower())
+    if found is None or len(node.parts) != 1:  # type: ignore[attr-defined]
+        raise _refused(node)
+    return found
+
+
+def _literal(node: exp.Expr, names: Names) -> Expression:
+    if node.args["is_string"]:
+        return Constant(node.name, "string")
+    text = node.name.lower()
+    if text.isdigit():
+        number = int(text)
+        if number >= 1 << 63:
+            raise _refused(node)
+        return Constant(number, "int" if number < 1 << 31 else "bigint")
+    return Constant(float(text), "double" if "e" in text else _DECIMAL)
+
+
+def _agreed(node: exp.Expr, *inputs: Expression) -> tuple[Expression, ...]:
+    """The inputs in the one type that Spark compares or combines them in."""
+    kinds = {each.type for each in inputs}
+    if len(kinds) == 1 and _DECIMAL not in kinds:
+        return inputs
+    if "double" in kinds and kinds <= {"double", _DECIMAL, *WHOLE}:
+        return tuple(_as(each, "double") for each in inputs)
+    if kinds <= set(WHOLE):
+        widest = max(kinds, key=WHOLE.index)
+        return tuple(_as(each, widest) for each in inputs)
+    raise _refused(node)
+
+
+def _as(expression: Expression, type: str) -> Expression:
+    if expression.type == type:
+        return expression
+    if isinstance(expression, Constant):
+        return Constant(float(expression.value) if type == "double" else expression.value, type)
+    return Call("cast", (expression,), type)
+
+
+def _comparison(node: exp.Expr, names: Names) -> Expression:
+    return Call(_COMPARISONS[type(node)], _agreed(node, *_inputs(node, names)), "boolean")
+
+
+def _arithmetic(node: exp.Expr, names: Names) -> Expression:
+    inputs = _agreed(node, *_inputs(node, names))
+    kind = inputs[0].type
+    if kind not in (*WHOLE, "double") or (kind == "double" and isinstance(node, exp.Mod)):
+        raise _refused(node)
+    return Call(_ARITHMETIC[type(node)], inputs, kind)
+
+
+def _division(node: exp.Expr, names: Names) -> Expression:
+    inputs = _inputs(node, names)
+    if not {each.type for each in inputs} <= {"double", *WHOLE}:
+        raise _refused(node)
+    return Call("/", tuple(_as(each, "double") for each in inputs), "double")
+
+
+def _logic(function: str) -> Callable[[exp.Expr, Names], Expression]:
+    def compiled(node: exp.Expr, names: Names) -> Expression:
+        parts = (node.this, node.expression) if function != "not" else (node.this,)
+        inputs = tuple(_compiled(part, names) for part in parts)
+        if any(each.type != "boolean" for each in inputs):
+            raise _refused(node)
+        return Call(function, inputs, "boolean")
+
+    return compiled
+
+
+def _is(node: exp.Expr, names: Names) -> Expression:
+    value = _compiled(node.this, names)
+    if isinstance(node.expression, exp.Null):
+        return Call("is null", (value,), "boolean")
+    raise _refused(node)
+
+
+def _between(node: exp.Expr, names: Names) -> Expression:
+    value, low, high = (_compiled(node.args[part], names) for part in ("this", "low", "high"))
+    if node.args.get("symmetric"):
+        raise _refused(node)
+    return Call(
+        "and",
+        (Call(">=", _agreed(node, value, low), "boolean"), Call("<=", _agreed(node, value, high), "boolean")),
+        "boolean",
+    )
+
+
+def _one_of(node: exp.Expr, names: Names) -> Expression:
+    if not node.expressions or node.args.get("query") is not None:
+        raise _refused(node)
+    inputs = _agreed(node, *[_compiled(part, names) for part in (node.this, *node.expressions)])
+    return Call("in", inputs, "boolean")
+
+
+def _negative(node: exp.Expr, names: Names) -> Expression:
+    value = _compiled(node.this, names)
+    if isinstance(value, Constant) and value.type in ("int", "bigint", "double", _DECIMAL):
+        return Constant(-value.value, value.type)
+    if value.type not in (*WHOLE, "double"):
+        raise _refused(node)
+    return Call("negative", (value,), value.type)
+
+
+def _absolute(node: exp.Expr, names: Names) -> Expression:
+    value = _compiled(node.this, names)
+    if value.type not in (*WHOLE, "double"):
+        raise _refused(node)
+    return Call("abs", (value,), value.type)
+
+
+def _cast(node: exp.Expr, names: Names) -> Expression:
+    value, wanted = _compiled(node.this, names), node.args["to"].sql(dialect="spark").lower()
+    if value.type == wanted:
+        return value
+    is_number = value.type in WHOLE and wanted in (*WHOLE, "double", "string")
+    if not is_number or node.args.get("format") is not None:
+        raise _refused(node)
+    return _as(value, wanted) if not isinstance(value, Constant) else Call("cast", (value,), wanted)
+
+
+def _case(node: exp.Expr, names: Names) -> Expression:
+    subject = node.args.get("this")
+    if subject is not None or node.args.get("default") is None:
+        raise _refused(node)
+    conditions = [_compiled(part.this, names) for part in node.args["ifs"]]
+    return _chosen(node, conditions, [part.args["true"] for part in node.args["ifs"]], node.args["default"], names)
+
+
+def _if(node: exp.Expr, names: Names) -> Expression:
+    if node.args.get("false") is None:
+        raise _refused(node)
+    return _chosen(node, [_compiled(node.this, names)], [node.args["true"]], node.args["false"], names)
+
+
+def _chosen(
+    node: exp.Expr, conditions: list[Expression], values: list[exp.Expr], default: exp.Expr, names: Names
+) -> Expression:
+    outcomes = _agreed(node, *[_compiled(value, names) for value in (*values, default)])
+    if any(condition.type != "boolean" for condition in conditions):
+        raise _refused(node)
+    parts = [part for pair in zip(conditions, outcomes[:-1], strict=True) for part in pair]
+    return Call("case", (*parts, outcomes[-1]), outcomes[-1].type)
+
+
+def _coalesce(node: exp.Expr, names: Names) -> Expression:
+    inputs = _agreed(node, *[_compiled(part, names) for part in (node.this, *node.expressions)])
+    return Call("coalesce", inputs, inputs[0].type)
+
+
+def _text(function: str, type: str) -> Callable[[exp.Expr, Names], Expression]:
+    def compiled(node: exp.Expr, names: Names) -> Expression:
+        value = _compiled(node.this, names)
+        if value.type != "string" or any(
+            node.args.get(part) for part in ("expression", "position", "encoding", "binary")
+        ):
+            raise _refused(node)
+        return Call(function, (value,), type)
+
+    return compiled
+
+
+def _text_test(node: exp.Expr, names: Names) -> Expression:
+    value, piece = _inputs(node, names)
+    if value.type != "string" or not isinstance(piece, Constant) or piece.type != "string":
+        raise _refused(node)
+    return Call(_TEXT_TESTS[type(node)], (value, piece), "boolean")
+
+
+def _concat(node: exp.Expr, names: Names) -> Expression:
+    inputs = tuple(_compiled(part, names) for part in node.expressions)
+    if not inputs or any(each.type != "string" for each in inputs):
+        raise _refused(node)
+    return Call("concat", inputs, "string")
+
+
+def _pipes(node: exp.Expr, names: Names) -> Expression:
+    inputs = _inputs(node, names)
+    if any(each.type != "string" for each in inputs):
+        raise _refused(node)
+    return Call("concat", inputs, "string")
+
+
+def _substring(node: exp.Expr, names: Names) -> Expression:
+    bounds = [node.args.get("start"), node.args.get("length")]
+    if any(bound is None for bound in bounds):
+        raise _refused(node)
+    text, start, length = (_compiled(part, names) for part in (node.this, *bounds))
+    fixed = all(isinstance(bound, Constant) and bound.type == "int" and bound.value >= 1 for bound in (start, length))
+    if text.type != "string" or not fixed:
+        raise _refused(node)
+    return Call("substring", (text, start, length), "string")
+
+
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Names], Expression]] = {
+    exp.Column: _column,
+    exp.Identifier: _column,
+    exp.Literal: _literal,
+    exp.Boolean: lambda node, names: Constant(bool(node.this), "boolean"),
+    exp.Paren: lambda node, names: _compiled(node.this, names),
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys(_TEXT_TESTS, _text_test),
+    exp.Div: _division,
+    exp.And: _logic("and"),
+    exp.Or: _logic("or"),
+    exp.Not: _logic("not"),
+    exp.Is: _is,
+    exp.Between: _between,
+    exp.In: _one_of,
+    exp.Neg: _negative,
+    exp.Abs: _absolute,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Length: _text("length", "int"),
+    exp.Trim: _text("trim", "string"),
+    exp.Concat: _concat,
+    exp.DPipe: _pipes,
+    exp.Substring: _substring,
+}
+
+
+def conjunction(conditions: list[Expression]) -> Expression | None:
+    """All conditions as one; None if there is none."""
+    return reduce(lambda a, b: Call("and", (a, b), "boolean"), conditions) if conditions else None

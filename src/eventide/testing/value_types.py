@@ -1,0 +1,105 @@
+"""The Arrow types that Spark's analysis would find, for the expressions that the reference model understands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import expressions as exp
+
+from eventide.plan.logical import Project
+from eventide.plan.physical import Branch, PackedAggregate, Physical
+from eventide.testing.expressions import parsed, unsupported
+from eventide.testing.values import arrow_type
+
+Types = Mapping[str, pa.DataType]  # by lower-case name
+
+_WIDTHS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
+_CASTS = {"INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TEXT": pa.string()}
+_TRUTHS = (
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.Is,
+    exp.In,
+    exp.Between,
+    exp.Boolean,
+)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
+
+
+def packed_types(physical: Physical) -> dict[str, pa.DataType]:
+    """The types of the packed columns, by their names."""
+    rows = row_types(physical)
+    return {named.name: typed(parsed(named.sql), rows) for named in physical.packed}
+
+
+def row_types(physical: Physical) -> dict[str, pa.DataType]:
+    """The types of the relation's columns: those of its branches, widened to a common one."""
+    branches = [_branch(branch) for branch in physical.branches]
+    names = [column.name.lower() for column in physical.stream.query.columns]
+    return {name: common(kinds) for name, *kinds in zip(names, *branches, strict=True)}
+
+
+def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
+    """The type that Spark gives an aggregate call."""
+    if call.function == "count":
+        return pa.int64()
+    kind = types[call.inputs[0]]
+    if call.function in ("sum", "avg"):
+        more = 10 if call.function == "sum" else 4
+        if pa.types.is_decimal(kind):
+            return pa.decimal128(min(38, kind.precision + more), kind.scale + (0 if call.function == "sum" else more))
+        return pa.int64() if call.function == "sum" and pa.types.is_integer(kind) else pa.float64()
+    return kind
+
+
+def common(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """The type that holds values of all of these."""
+    if len(set(kinds)) == 1:
+        return kinds[0]
+    if not all(kind in _WIDTHS for kind in kinds):
+        raise unsupported(f"a common type of {', '.join(map(str, kinds))}")
+    return max(kinds, key=_WIDTHS.index)
+
+
+def typed(node: exp.Expr, types: Types) -> pa.DataType:
+    match node:
+        case exp.Column():
+            return types[node.name.lower()]
+        case exp.Literal():
+            return pa.string() if node.args["is_string"] else pa.int32() if node.name.isdigit() else pa.float64()
+        case exp.Cast() | exp.TryCast() if node.args["to"].this.name in _CASTS:
+            return _CASTS[node.args["to"].this.name]
+        case exp.Upper() | exp.Lower():
+            return pa.string()
+        case exp.Div():
+            return pa.float64()
+        case exp.Paren() | exp.Neg() | exp.Abs() | exp.Round():
+            return typed(node.this, types)
+        case exp.Coalesce():
+            return common([typed(part, types) for part in (node.this, *node.expressions)])
+        case exp.Case():
+            chosen = [branch.args["true"] for branch in node.args["ifs"]] + [node.args.get("default")]
+            return common(
+                [typed(part, types) for part in chosen if part is not None and not isinstance(part, exp.Null)]
+            )
+    if isinstance(node, _TRUTHS):
+        return pa.bool_()
+    if isinstance(node, _ARITHMETIC):
+        return common([typed(node.this, types), typed(node.expression, types)])
+    raise unsupported(f"the type of {node.sql(dialect='spark')}")
+
+
+def _branch(branch: Branch) -> list[pa.DataType]:
+    types = {column.name.lower(): arrow_type(column.type) for column in branch.source.columns}
+    for step in branch.steps:
+        if isinstance(step, Project):
+            types = {column.name.lower(): typed(parsed(column.sql), types) for column in step.columns}
+    return list(types.values())

@@ -1,0 +1,305 @@
+"""Files that tasks read by themselves give what files read by Spark give: rows, side outputs and accounts."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventide import Database, EventideError
+from eventide.tasks.expressions import evaluate
+from eventide.tasks.portable import portable, source_names
+
+Factory = Callable[..., Database]
+
+TIMES = "EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND"
+COLUMNS = f"k STRING, v BIGINT, d DOUBLE, b BOOLEAN, ts BIGINT, {TIMES}"
+QUERIES = {
+    "windows": "SELECT window_start, k, count(*) AS n, sum(v) AS t, max(d) AS m FROM s WHERE v % 7 <> 3 "
+               "GROUP BY k, TUMBLE(ts, INTERVAL '2' SECOND)",
+    "hops": "SELECT window_start, v % 5 AS g, count(*) AS n, min(v) AS t FROM s "
+            "GROUP BY v % 5, HOP(ts, INTERVAL '1' SECOND, INTERVAL '3' SECOND)",
+    "no keys":
+        "SELECT window_start, sum(v) AS t, avg(v) AS a FROM s GROUP BY TUMBLE(ts, INTERVAL '1' SECOND) ALLOW "
+"LATENESS INTERVAL '1' SECOND",
+    "sessions": "SELECT window_start, window_end, k, count(*) AS n FROM s GROUP BY k, SESSION(ts, INTERVAL '200' "
+"MILLISECOND)",
+    "in order": "SELECT k, v, ts FROM s WHERE b ORDER BY ts",
+    "as they come": "SELECT k, v + 1 AS w, d FROM s WHERE d IS NOT NULL AND NOT (k = 'c')",
+    "from a projection": "SELECT window_start, key, sum(w) AS t FROM (SELECT concat(k, '!') AS key, v * 2 AS w, "
+"ts FROM s WHERE v > 10) "
+                         "GROUP BY key, TUMBLE(ts, INTERVAL '2' SECOND)",
+}  # fmt: skip
+
+
+def rows_of(number: int, count: int = 400) -> list[dict[str, Any]]:
+    """Around `number` seconds, some far behind, some without a time or with one that lies in the far future."""
+    chance = random.Random(number)
+    rows = []
+    for n in range(count):
+        ts: int | None = number * 1000 + chance.randint(-1500, 900) - (20_000 if chance.random() < 0.05 else 0)
+        if chance.random() < 0.01:
+            ts = chance.choice([None, 10**16, 9 * 10**17])
+        value: dict[str, Any] = {
+            "k": chance.choice("abcde"),
+            "v": chance.randint(-5, 50),
+            "d": chance.choice([None, 0.5, 1e300, -2.25]),
+        }
+        value.update(b=n % 3 > 0, ts=ts)
+        rows.append({name: item for name, item in value.items() if item is not None or chance.random() < 0.5})
+    return rows
+
+
+def write(folder: Path, number: int, format: str) -> None:
+    path, hidden = folder / f"{number:03d}.{format}", folder / f".{number:03d}"
+    if format == "json":
+        lines = [json.dumps(row) for row in rows_of(number)]
+        lines[7:7] = [
+            '{"k": "a", "v": "twelve", "ts": 5}',
+            "",
+            "nonsense",
+            f'[{{"k": "b", "v": 3, "ts": {number * 1000}}}]',
+        ]
+        hidden.write_text("\n".join(lines))
+    else:
+        schema = pa.schema(
+            [("k", pa.string()), ("v", pa.int64()), ("d", pa.float64()), ("b", pa.bool_()), ("ts", pa.int64())]
+        )
+        pq.write_table(pa.Table.from_pylist(rows_of(number), schema=schema), hidden, row_group_size=70)
+    hidden.rename(path)
+
+
+def outcome(db: Database, stream: str = "o", *, ordered: bool = False) -> dict[str, Any]:
+    rows = [json.dumps(row, default=str) for row in db.read(stream)]
+    unlike = ("processing_time", "plan_id", "shard")
+    side = [
+        json.dumps({name: value for name, value in row.items() if name not in unlike}, default=str)
+        for row in db.side_output(stream)
+    ]
+    rows = rows if ordered else sorted(rows)
+    return {"rows": rows, "side": sorted(side), "accounts": db.accounting(stream), "watermark": db.watermark(stream)}
+
+
+@pytest.mark.parametrize(
+    ("name", "format"), [*((name, "json") for name in QUERIES), ("windows", "parquet"), ("in order", "parquet")]
+)
+def test_a_fused_scan_changes_no_outcome(db_factory: Factory, tmp_path: Path, name: str, format: str) -> None:
+    """The query, fused and not, side by side; the second round goes on from the checkpoint."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    sql = f"""
+        CREATE SOURCE s ({COLUMNS})
+        WITH ('connector' = 'files', 'path' = '{folder}', 'format' = '{format}', 'max_files_per_batch' = '1');
+        CREATE STREAM fused AS {QUERIES[name]};
+        CREATE STREAM plain WITH ('fused_scan' = 'false') AS {QUERIES[name]}
+    """
+    for files in ((0, 1), (2,)):
+        for file in files:
+            write(folder, file, format)
+        db = db_factory(checkpoint=tmp_path / "checkpoint")
+        db.execute(sql)
+        db.tick()
+        assert "tasks read" in db.explain("fused") and "tasks read" not in db.explain("plain")
+        fused, plain = (outcome(db, stream, ordered=name == "in order") for stream in ("fused", "plain"))
+        db.close()
+    assert fused["rows"] and fused["side"] and (fused["accounts"]["late"] or name == "as they come")
+    assert fused == plain
+
+
+def test_duplicates_are_found_across_a_fused_scan_and_lines_left_to_spark(db: Database, tmp_path: Path) -> None:
+    db.execute(f"""
+        CREATE SOURCE s (id BIGINT, v BIGINT, ts BIGINT, {TIMES}, DEDUPLICATE BY id WITHIN INTERVAL '1' HOUR)
+        WITH ('connector' = 'files', 'path' = '{tmp_path}', 'max_files_per_batch' = '1');
+        CREATE STREAM o AS SELECT window_start, count(*) AS n, sum(v) AS t FROM s GROUP BY TUMBLE(ts, INTERVAL '1'
+          SECOND)
+    """)
+    assert "tasks read" in db.explain("o")
+    (tmp_path / "1.json").write_text('{"id": 1, "v": 5, "ts": 100}\n{"id": 2, "v": 6, "ts": 100}\n')
+    (tmp_path / "2.json").write_text('{"id": 1, "v": 5, "ts": 100, "ts": 100}\n')  # a name twice: Spark's to decode
+    db.advance_watermark("s", 5000)
+    db.tick()
+    assert [(row["n"], row["t"]) for row in db.read("o")] == [(2, 11)]
+    assert db.accounting("o")["duplicate"] == 1
+
+
+def test_a_checkpoint_keeps_its_way_of_reading(db_factory: Factory, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    sql = f"CREATE SOURCE s (v BIGINT, ts BIGINT, {TIMES}) WITH ('connector' = 'files', 'path' = '{tmp_path / 'in'}');"
+    query = "AS SELECT window_start, sum(v) AS t FROM s GROUP BY TUMBLE(ts, INTERVAL '1' SECOND)"
+    db = db_factory(checkpoint=tmp_path / "checkpoint")
+    db.execute(f"{sql} CREATE STREAM o {query}")
+    db.tick()
+    db.close()
+    again = db_factory(checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(EventideError, match="has begun with a fused scan"):
+        again.execute(f"{sql} CREATE STREAM o WITH ('fused_scan' = 'false') {query}")
+        again.tick()
+
+
+def test_folders_named_after_columns_are_left_to_spark(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "k=7").mkdir()
+    (tmp_path / "k=7" / "1.json").write_text('{"v": 1, "ts": 100}\n')
+    db.execute(f"""
+        CREATE SOURCE s (v BIGINT, ts BIGINT, k BIGINT, {TIMES}) WITH ('connector' = 'files', 'path' = '{tmp_path}');
+        CREATE STREAM o AS SELECT window_start, k, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND)
+    """)
+    db.advance_watermark("s", 5000)
+    db.tick()
+    assert [(row["k"], row["t"]) for row in db.read("o")] == [(7, 1)]
+
+
+EXPRESSIONS = [
+    "k", "k + i", "k - 3000000000", "k * k", "i * i", "i + 2147483647", "k / i", "k % i", "i % 3", "-i", "-k",
+    "abs(i)", "d + i",
+    "d * 2", "d / 0", "i / 4",
+    "k > i", "k >= 3", "d > 1.5", "d <= k", "d = d", "d <> 0", "d < d", "s = 'b'", "s < t", "s >= 'é'", "b", "NOT b",
+    "b AND k > 0",
+    "b OR d > 0",
+    "(b OR k > 0) AND NOT (i = 2 OR s = 'a')", "k IS NULL", "s IS NOT NULL", "k BETWEEN -1 AND i",
+    "d BETWEEN 0 AND 1.5",
+    "k IN (1, 2, 3)", "s IN ('a', 'é')",
+    "d IN (1, 2.5)", "k <=> i", "d <=> d", "b <=> true", "CASE WHEN b THEN k ELSE i END",
+    "CASE WHEN k > 1 THEN 'x' WHEN b THEN s ELSE t END",
+    "IF(b, 1, k)", "COALESCE(k, i)", "COALESCE(s, t, 'none')", "COALESCE(d, k)", "length(s)", "trim(t)",
+    "concat(s, '-', t)", "s || t",
+    "substring(s, 2, 3)",
+    "startswith(t, ' ')", "endswith(s, 'b')", "contains(s, 'é')", "CAST(k AS INT)", "CAST(k AS SMALLINT)",
+    "CAST(i AS BIGINT)",
+    "CAST(k AS DOUBLE)",
+    "CAST(k AS STRING)", "CAST(i AS TINYINT)", "1", "'text'", "2.5e0", "true", "k = 9223372036854775807", "p > q",
+    "p = p", "p IS NULL",
+]  # fmt: skip
+WITHOUT = [
+    "lower(s)", "k * 1.5", "s = k", "upper(t)", "date_add(p, 1)", "CAST(s AS BIGINT)", "CAST(d AS BIGINT)", "rand()",
+    "s LIKE 'a%'",
+    "k = 1.5", "d % 2", "x",
+]  # fmt: skip
+
+
+def test_portable_expressions_mean_what_they_mean_to_spark(keep_spark: Any) -> None:
+    from eventide.spark.session import frame_of, streaming_session
+
+    chance = random.Random(5)
+    pick = chance.choice
+    count = 500
+    table = pa.table(
+        {
+            "k": pa.array(
+                [pick([None, 0, 1, -1, 2, 7, 2**63 - 1, -(2**63), 123456789]) for _ in range(count)], pa.int64()
+            ),
+            "i": pa.array([pick([None, 0, 1, -1, 2, 3, 2**31 - 1, -(2**31)]) for _ in range(count)], pa.int32()),
+            "d": pa.array(
+                [pick([None, 0.0, -0.0, 1.5, 2.5, -3.25, 1e308, math.nan, math.inf]) for _ in range(count)],
+                pa.float64(),
+            ),
+            "s": pa.array([pick([None, "", "a", "b", "ab", "é", "zéb", "ß😀b"]) for _ in range(count)], pa.string()),
+            "t": pa.array([pick([None, " a ", "b", "  ", "é"]) for _ in range(count)], pa.string()),
+            "b": pa.array([pick([None, True, False]) for _ in range(count)], pa.bool_()),
+            "p": pa.array([pick([None, 0, 10**15]) for _ in range(count)], pa.timestamp("us", tz="UTC")),
+            "q": pa.array([pick([None, 0, 5 * 10**14]) for _ in range(count)], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    types = {
+        "k": "bigint",
+        "i": "int",
+        "d": "double",
+        "s": "string",
+        "t": "string",
+        "b": "boolean",
+        "p": "timestamp",
+        "q": "timestamp",
+    }
+    session = streaming_session(keep_spark, 2)
+    frame = frame_of(session, table)
+    wanted = frame.selectExpr(*[f"{sql} AS c{number}" for number, sql in enumerate(EXPRESSIONS)])
+    answers = wanted.toArrow()
+    for number, sql in enumerate(EXPRESSIONS):
+        expression = portable(sql, source_names(types))
+        assert wanted.schema[number].dataType.simpleString() == expression.type, sql
+        assert repr(evaluate(expression, table).to_pylist()) == repr(answers[f"c{number}"].to_pylist()), sql
+
+
+@pytest.mark.parametrize("sql", WITHOUT)
+def test_what_only_spark_can_judge_is_not_portable(sql: str) -> None:
+    from eventide.tasks.portable import NotPortableError
+
+    with pytest.raises(NotPortableError):
+        portable(sql, source_names({"k": "bigint", "d": "double", "s": "string", "t": "string", "p": "timestamp"}))
+
+
+LINES = [
+    '{"k":"a","v":1,"d":1.5,"b":true,"ts":1000}', '{"k":1,"v":1,"ts":1000}', '{"k":{"x": [1,  2]},"v":1,"ts":1000}',
+    '{"k":null,"v":null,"ts":null}', "{}",
+    '{"v":1.0,"ts":1000}', '{"v":"1","ts":1000}', '{"v":99999999999999999999,"ts":1}', '{"v":1e2,"ts":1000}',
+    '{"v":-0,"d":-0,"ts":1000}', '{"d":NaN,"ts":1000}',
+    '{"d":"NaN","ts":1000}', '{"d":"Infinity","ts":1}', '{"d":Infinity,"ts":1}', '{"d":-INF,"ts":1}',
+    '{"d":1e999,"ts":1}',
+    '{"d":1,"ts":1000}', '{"d":0.1,"ts":1000}',
+    '{"b":"true","ts":1000}', '{"b":1,"ts":1000}', '{"v":1,"v":2,"ts":1000}', "{'v':1,'ts':1000}",
+    '{"v":1,"ts":1000} trailing',
+    '{"v":1,"ts":1000}{"v":2,"ts":1000}',
+    '[{"v":1,"ts":1000},{"v":2,"ts":2000}]', "[]", "null", "3", '"text"', "true", "{", "}", '{"v":1,"ts":1000,}',
+    '{"v":01,"ts":1000}',
+    '{"V":1,"ts":1000}',
+    '  {"v":1,"ts":1000}  ', "\t", '{"k":"\\u00e9\\ud83d\\ude00","ts":1000}', '{"k":"\\ud800","ts":1000}',
+    '{"k":"a\\u0000b","ts":1000}',
+    '{"k":"ünï","ts":1000}',
+    '{"k":"tab\there","ts":1000}', '{"more":{"v":[1,{"k":2}]},"v":1,"ts":1000}', '{"v":1,"ts":"1000"}',
+    '{"v":1,"ts":1e3}',
+    '{"v":1,/*c*/"ts":1000}', '{"v":+1,"ts":1000}',
+]  # fmt: skip
+
+
+def test_lines_of_all_kinds_decode_as_spark_decodes_them(db_factory: Factory, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    chance = random.Random(3)
+    for number in range(8):
+        mixed = [chance.choice(LINES) for _ in range(60)] + LINES if number else LINES
+        (tmp_path / "in" / f"{number}.json").write_text(
+            chance.choice(["\n", "\r\n"]).join(mixed) if number else "\n".join(mixed)
+        )
+    outcomes = []
+    for fused in ("true", "false"):
+        db = db_factory()
+        db.execute(f"""
+            CREATE SOURCE s ({COLUMNS}) WITH ('connector' = 'files', 'path' = '{tmp_path / "in"}');
+            CREATE STREAM o WITH ('fused_scan' = '{fused}') AS SELECT k, v, d, b, ts FROM s
+        """)
+        db.tick()
+        outcomes.append(outcome(db))
+    for part in ("rows", "side", "accounts"):
+        assert outcomes[0][part] == outcomes[1][part]
+
+
+@pytest.mark.parametrize("type", ["iso8601", "spark"])
+def test_times_written_as_text(db_factory: Factory, tmp_path: Path, type: str) -> None:
+    times = [
+        "2026-01-31T12:00:00Z", "2026-01-31 12:00:00", "2026-01-31T12:00:00.5+02:00", "2026-01-31T12:00:00.123456",
+        "2026-01-31",
+        "2026-1-3 1:02", "12:00", "no time", "", "2026-02-30T00:00:00Z", "2026-01-31T25:00:00Z", None,
+        "1970-01-01T00:00:00Z",
+        "0001-01-01T00:00:00Z",
+    ]  # fmt: skip
+    for number, part in enumerate((times, times[:1] * 80, times[1:2] * 80)):
+        (tmp_path / f"{number}.json").write_text(
+            "\n".join(json.dumps({"v": n, "ts": time}) for n, time in enumerate(part))
+        )
+    outcomes = []
+    for fused in ("true", "false"):
+        db = db_factory()
+        db.execute(f"""
+            CREATE SOURCE s (v BIGINT, ts {"STRING" if type == "iso8601" else "TIMESTAMP"}, EVENT TIME ts TYPE {type})
+            WITH ('connector' = 'files', 'path' = '{tmp_path}');
+            CREATE STREAM o WITH ('fused_scan' = '{fused}') AS SELECT v, ts FROM s
+        """)
+        assert ("tasks read" in db.explain("o")) == (fused == "true")
+        db.tick()
+        outcomes.append(outcome(db))
+    assert outcomes[0] == outcomes[1] and outcomes[0]["rows"]

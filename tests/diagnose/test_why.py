@@ -1,0 +1,207 @@
+"""Why is nothing coming out: every case in words, from figures alone.
+
+event time   12:00:00      12:00:10                     12:01:10
+window       [─────────────)                            ↑
+                           end                          end + 1 minute: the watermark at which it closes
+"""
+
+from __future__ import annotations
+
+from eventide.diagnose.why import why
+from eventide.plan.logical import Stream
+from eventide.storage.results import Account
+from tests.sql.support import stream
+
+NOON = 1_738_324_800_000_000  # 2025-01-31 12:00:00
+SECOND = 1_000_000
+SOURCES = """ CREATE SOURCE clicks (k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts -
+INTERVAL '5' SECOND); CREATE SOURCE views (k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS
+ts - INTERVAL '5' SECOND); CREATE SOURCE taps (k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH
+('idle_timeout' = '30 seconds'); CREATE SOURCE timeless (k STRING);
+"""
+ONE = (
+    "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, TUMBLE(ts, INTERVAL '10' SECOND) ALLOW "
+    "LATENESS INTERVAL '1' MINUTE"
+)
+TWO = ONE.replace("FROM clicks", "FROM (SELECT * FROM clicks UNION ALL SELECT * FROM views)")
+
+
+def at(seconds: float) -> int:
+    return NOON + round(seconds * SECOND)
+
+
+def account(
+    sources: dict[str, dict[str, float]] | None = None, gauges: dict[str, int] | None = None, **totals: int
+) -> Account:
+    marks = {name: {mark: at(value) for mark, value in figures.items()} for name, figures in (sources or {}).items()}
+    return Account(3, {}, {"rows_in": 10, "used": 10, **totals}, {}, gauges or {}, None, marks)
+
+
+def told(
+    sql: str | Stream,
+    kept: Account | None,
+    watermark: float | None = None,
+    now: float = 600,
+    idle: tuple[str, ...] = (),
+) -> list[str]:
+    plan = stream(sql, SOURCES) if isinstance(sql, str) else sql
+    return why(plan, kept, watermark=None if watermark is None else at(watermark), now=at(now), idle=idle).splitlines()
+
+
+def test_a_stream_that_never_ran() -> None:
+    assert told(ONE, None) == [
+        "o has not run yet. db.tick() or db.start() runs it, or `eventide run` on the command line."
+    ]
+
+
+def test_no_rows_yet() -> None:
+    assert told(TWO, account(rows_in=0)) == ["o: no row has come in from clicks and views."]
+    filtered = ONE.replace("GROUP BY", "WHERE k > 'a' GROUP BY")
+    assert told(filtered, account(rows_in=0))[1] == "Rows that do not meet k > 'a' do not count."
+
+
+def test_one_source_that_has_not_come_so_far() -> None:
+    open_window = {"open_windows#0": 1, "next_close#0": at(70), "open_windows#1": 0, "next_close#1": at(10)}
+    kept = account({"clicks": {"watermark": 3, "max_timestamp_seen": 8}}, open_window)
+    assert told(ONE, kept, watermark=3) == [
+        "o: the oldest open window is [2025-01-31 12:00:00, 2025-01-31 12:00:10).",
+        "It closes when the watermark reaches 2025-01-31 12:01:10 (its end + 1m allowed lateness).",
+        "The watermark is 2025-01-31 12:00:03: the newest row of clicks is of 2025-01-31 12:00:08, less the lag of 5s.",
+        "clicks has not come so far: its newest row is of 2025-01-31 12:00:08 and its lag is 5s.",
+        "A row of clicks with a time of 2025-01-31 12:01:15 or later would close it.",
+        "Or, if no earlier row follows: db.advance_watermark('clicks', 1738324870000).",
+        "Or db.stop(): a graceful stop gives out everything that is open.",
+    ]
+
+
+def test_one_slow_source_of_two() -> None:
+    sources = {
+        "clicks": {"watermark": 300, "max_timestamp_seen": 305},
+        "views": {"watermark": 3, "max_timestamp_seen": 8},
+    }
+    assert told(TWO, account(sources, {"open_windows#0": 2, "next_close#0": at(70)}), watermark=3)[2:] == [
+        "The watermark is 2025-01-31 12:00:03: the smallest of clicks (2025-01-31 12:05:00) and views "
+        "(2025-01-31 12:00:03).",
+        "views holds it back: its newest row is of 2025-01-31 12:00:08 and its lag is 5s.",
+        "A row of views with a time of 2025-01-31 12:01:15 or later would close it.",
+        "Or, if no earlier row follows: db.advance_watermark('views', 1738324870000).",
+        "Or give views an idle_timeout: WITH ('idle_timeout' = '30 seconds'); silent, it holds nobody back.",
+    ]
+
+
+def test_a_source_that_was_never_seen() -> None:
+    sources = {"clicks": {"watermark": 300, "max_timestamp_seen": 305}}
+    lines = told(TWO, account(sources, {"open_windows#0": 2, "next_close#0": at(70)}))
+    assert (
+        lines[2]
+        == "There is no watermark yet: views has given no usable row, and the watermark is the smallest of all sources."
+    )
+    assert lines[3] == "views holds it back: it has given no usable row."
+
+
+def test_both_sources_are_behind() -> None:
+    sources = {"clicks": {"watermark": 5, "max_timestamp_seen": 10}, "views": {"watermark": 3, "max_timestamp_seen": 8}}
+    lines = told(TWO, account(sources, {"open_windows#0": 2, "next_close#0": at(70)}), watermark=3)
+    assert [line for line in lines if "is needed" in line] == [
+        f"A row of {name} with a time of 2025-01-31 12:01:15 or later is needed." for name in ("clicks", "views")
+    ]
+    assert not any("would close it" in line or "idle" in line for line in lines)
+
+
+def test_an_idle_timeout_is_waited_for_or_has_passed() -> None:
+    sources = {
+        "clicks": {"watermark": 300, "max_timestamp_seen": 305},
+        "taps": {"watermark": 8, "max_timestamp_seen": 8},
+    }
+    kept = account(sources, {"open_windows#0": 2, "next_close#0": at(70)})
+    both = TWO.replace("views", "taps")
+    assert told(both, kept, watermark=8)[-1] == "Or wait: after 30s without rows taps holds clicks back no longer."
+    idle = told(both, kept, watermark=8, idle=("taps",))[-1]
+    assert idle == "taps is idle (no row for 30s): it will hold the others back no longer."
+
+
+def test_a_watermark_that_was_set_from_outside() -> None:
+    kept = account(
+        {"clicks": {"watermark": 20, "max_timestamp_seen": 8}}, {"open_windows#0": 1, "next_close#0": at(70)}
+    )
+    lines = told(ONE, kept, watermark=20)
+    assert lines[2] == "The watermark is 2025-01-31 12:00:20: that of clicks."
+    assert lines[3] == "clicks has not come so far: its watermark was set to 2025-01-31 12:00:20."
+
+
+def test_a_window_that_is_due() -> None:
+    gauges = {"open_windows#0": 1, "next_close#0": at(70)}
+    assert told(ONE, account({"clicks": {"watermark": 80}}, gauges), watermark=75)[-1].startswith(
+        "That is enough: it closes with the next batch."
+    )
+    assert told(ONE, account({"clicks": {"watermark": 80}}, gauges), watermark=30)[-1].startswith(
+        "Its sources are past that already"
+    )
+
+
+def test_all_closed() -> None:
+    lines = told(
+        ONE,
+        account(gauges={"open_windows#0": 0, "next_close#0": at(70)}, windows_closed=1_200, late=3, error=1),
+        watermark=100,
+    )
+    assert lines == [
+        "o: nothing is open. 1,200 windows have closed and given what they had.",
+        "Of 10 rows so far 3 are late and 1 is an error: db.side_output('o') has them.",
+    ]
+
+
+def test_only_errors_such_as_times_in_the_future() -> None:
+    lines = told(ONE, account(error=10, used=0))
+    assert lines[0] == "o: all 10 rows that came in are errors, so nothing is open."
+    assert "more than 5m ahead of the clock" in lines[1] and "db.side_output('o', 'error')" in lines[2]
+
+
+def test_figures_without_the_next_close() -> None:
+    kept = account({"clicks": {"watermark": 3, "max_timestamp_seen": 8}}, {"open_windows#0": 1, "open_windows#1": 1})
+    lines = told(ONE, kept, watermark=3)
+    assert lines[:2] == [
+        "o: 2 windows are open.",
+        "A window closes when the watermark reaches its end + 1m allowed lateness.",
+    ]
+    assert "db.advance_watermark('clicks', ts)" in lines[-2]
+
+
+def test_processing_time_goes_by_the_clock() -> None:
+    sql = "CREATE STREAM o AS SELECT k, count(*) AS n FROM timeless GROUP BY k, tumblingwindow('mi', 1)"
+    kept = account(gauges={"open_windows#0": 1, "next_close#0": at(60)})
+    assert "the clock is the watermark: that is in 18s." in told(sql, kept, now=42)[2]
+    assert "it is due" in told(sql, kept, now=61)[2]
+
+
+def test_other_windows_and_orders() -> None:
+    session = "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, SESSION(ts, '30 s')"
+    slide = "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, slidingwindow('ss', 10, 5)"
+    gauges = {"open_windows#0": 1, "next_close#0": at(45)}
+    assert (
+        told(session, account(gauges=gauges))[0]
+        == "o: the oldest open session ends at 2025-01-31 12:00:45, unless more rows of it come."
+    )
+    assert told(slide, account(gauges={"buffer_size#0": 1, "next_close#0": at(45)}))[:2] == [
+        "o: the oldest row that waits for the rows behind it is of 2025-01-31 12:00:40.",
+        "It leaves when the watermark reaches 2025-01-31 12:00:45 (its time + 5s lookahead).",
+    ]
+    ordered = "CREATE STREAM o AS SELECT * FROM clicks ORDER BY ts"
+    waiting = told(ordered, account(gauges={"buffer_size#0": 4, "next_close#0": at(2.5)}))
+    assert waiting[0] == "o: the oldest row that waits for its turn is of 2025-01-31 12:00:02.5."
+    assert "rows leave as they come" in told("CREATE STREAM o AS SELECT * FROM clicks", account())[0]
+    assert "look back only" in told(slide.replace(", 5)", ")"), account())[0]
+
+
+def test_what_else_may_be_the_reason() -> None:
+    base = "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, TUMBLE(ts, '10 s')"
+    kept = account({"clicks": {"watermark": 3}}, {"open_windows#0": 1, "next_close#0": at(70)})
+    assert "HAVING keeps groups back that do not meet it." in told(f"{base} HAVING n > 3", kept, watermark=3)
+    assert told(f"{base} EMIT ON UPDATE", kept, watermark=3)[-1].startswith(
+        "EMIT ON UPDATE gives rows after each batch"
+    )
+    twice = told(f"{base} EMIT ON WATERMARK ALLOW LATENESS '1 m'", kept, watermark=3)
+    assert twice[:2] == [
+        "o: 1 window is open.",
+        "The first to give anything does so when the watermark reaches 2025-01-31 12:01:10.",
+    ]

@@ -1,0 +1,124 @@
+"""Rows sent back to sources: each batch once whatever crashes, and no row a second time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eventide.storage.outbox import Outbox, Returned
+from eventide.storage.spool import Spool, Spools, read_rows
+
+
+def everything(kind: str, rows: int) -> int:
+    return rows
+
+
+def texts(spools: Spools, source: str = "clicks") -> list[str]:
+    spool = spools.spool(source)
+    return [
+        text for number in range(1, spool.last() + 1) for text in read_rows(spool.rows_path(number))["row"].to_pylist()
+    ]
+
+
+def returned(*values: str, kind: str = "late") -> list[Returned]:
+    return [Returned("clicks", kind, value) for value in values]
+
+
+@pytest.fixture
+def spools(tmp_path: Path) -> Spools:
+    return Spools(lambda source: tmp_path / "sources" / source)
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Outbox:
+    return Outbox(tmp_path / "reinject", "totals")
+
+
+def test_rows_go_to_their_source_once(outbox: Outbox, spools: Spools) -> None:
+    outbox.put(0, [*returned("a", "b"), Returned("other", "error", "c")], everything)
+    assert outbox.empty(spools, 7, upto=0) and not outbox.empty(spools, 7, upto=0)
+    assert texts(spools) == ["a", "b"] and texts(spools, "other") == ["c"]
+    assert outbox.counts() == {
+        "side_sent_late": 2, "side_sent_error": 1, "side_dropped_late": 0, "side_dropped_error": 0,
+        "side_looped_late": 0,
+        "side_looped_error": 0,
+    }  # fmt: skip
+
+
+def test_a_row_that_comes_round_again_is_not_sent_a_second_time(outbox: Outbox, spools: Spools) -> None:
+    outbox.put(0, returned("a", "b"), everything)
+    outbox.put(1, returned("a", "c"), everything)
+    outbox.empty(spools, 7, upto=1)
+    assert texts(spools) == ["a", "b", "c"] and outbox.counts()["side_looped_late"] == 1
+
+
+def test_an_equal_row_that_is_new_may_go(outbox: Outbox, spools: Spools) -> None:
+    for batch in range(4):
+        outbox.put(batch, returned("a"), everything)
+    outbox.empty(spools, 7, upto=9)
+    assert texts(spools) == ["a", "a"] and outbox.counts()["side_looped_late"] == 2
+
+
+def test_the_guard_outlives_a_restart(outbox: Outbox, spools: Spools, tmp_path: Path) -> None:
+    outbox.put(0, returned("a"), everything)
+    Outbox(tmp_path / "reinject", "totals").put(1, returned("a"), everything)
+    outbox.empty(spools, 7, upto=1)
+    assert texts(spools) == ["a"]
+
+
+def test_a_batch_that_is_repeated_takes_the_place_of_itself(outbox: Outbox, spools: Spools, tmp_path: Path) -> None:
+    outbox.put(0, returned("a"), everything)
+    again = Outbox(tmp_path / "reinject", "totals")
+    again.put(0, returned("a"), everything)
+    again.empty(spools, 7, upto=0)
+    assert texts(spools) == ["a"] and again.counts()["side_sent_late"] == 1 and again.counts()["side_looped_late"] == 0
+
+
+def test_a_batch_whose_account_is_not_there_yet_waits(outbox: Outbox, spools: Spools) -> None:
+    outbox.put(3, returned("a"), everything)
+    assert not outbox.empty(spools, 7, upto=2)
+
+
+def test_a_crash_between_the_spool_and_the_outbox_sends_nothing_twice(
+    outbox: Outbox, spools: Spools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox.put(0, returned("a"), everything)
+    kept = Path.unlink
+
+    def die(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".json":
+            raise KeyboardInterrupt
+        kept(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", die)
+    with pytest.raises(KeyboardInterrupt):
+        outbox.empty(spools, 7, upto=0)
+    monkeypatch.undo()
+    Spools(lambda source: tmp_path / "sources" / source).append(
+        "clicks", lambda spool, number: spool.append_rows(["x"], 8, number)
+    )
+    assert Outbox(tmp_path / "reinject", "totals").empty(
+        Spools(lambda source: tmp_path / "sources" / source), 7, upto=0
+    )
+    assert texts(spools) == ["a", "x"]
+
+
+def test_a_crash_in_front_of_the_spool_loses_nothing_even_if_others_wrote_since(
+    outbox: Outbox, spools: Spools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox.put(0, returned("a"), everything)
+    kept = Spool.append_rows
+    monkeypatch.setattr(Spool, "append_rows", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+    with pytest.raises(OSError):
+        outbox.empty(spools, 7, upto=0)
+    monkeypatch.setattr(Spool, "append_rows", kept)
+    spools.append("clicks", lambda spool, number: spool.append_rows(["x"], 8, number))
+    assert outbox.empty(spools, 7, upto=0)
+    assert texts(spools) == ["x", "a"]
+
+
+def test_rows_past_the_rate_are_dropped_and_counted(outbox: Outbox, spools: Spools) -> None:
+    outbox.put(0, returned("a", "b", "c"), lambda kind, rows: 2)
+    outbox.empty(spools, 7, upto=0)
+    assert texts(spools) == ["a", "b"] and outbox.counts()["side_dropped_late"] == 1
