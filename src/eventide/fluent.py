@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 from eventide.errors import EngineError, OptionError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.explain import explain
-from eventide.plan.logical import EmitMode, LatePolicy, Slide, Source, Stream, Window, WindowAggregate
+from eventide.plan.logical import Source, Stream, WindowAggregate
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.planner import plan
 from eventide.plan.validate import validate
+from eventide.plan.windows import Slide, Window
 from eventide.sql.cursor import Cursor
 from eventide.sql.dialect import tokenize
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, checked, with_clause

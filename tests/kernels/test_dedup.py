@@ -4,15 +4,14 @@ import pyarrow as pa
 from eventide.kernels.contract import DEDUP, TS
 from eventide.kernels.dedup import Memory
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.logic.panes import PanedSpec
 from eventide.kernels.state.memory_store import MemoryStore
-from tests.kernels.harness import KEYED_SUMS, Driver
+from tests.kernels.harness import KEYED_SUMS, Driver, paned_spec
 
-TUMBLE = PanedSpec(10, 10, **KEYED_SUMS)
+TUMBLE = paned_spec(10, 10, **KEYED_SUMS)
 
 
 def within(span: int) -> Driver:
-    return Driver(IntakeSpec(TUMBLE, TUMBLE.sides, dedup_within=span))
+    return Driver(IntakeSpec(TUMBLE, dedup_within=(span,)))
 
 
 def test_a_second_row_with_the_same_id_is_a_duplicate_across_batches_and_restarts() -> None:

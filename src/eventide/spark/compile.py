@@ -21,8 +21,10 @@ from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, OP, SEQ
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
-from eventide.plan.logical import EmitMode, Filter, Tumble
+from eventide.plan.logical import Filter
+from eventide.plan.modes import EmitMode
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
+from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.arrow_types import to_arrow_schema
 from eventide.spark.kernel_spec import kernel_spec

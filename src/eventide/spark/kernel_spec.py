@@ -19,8 +19,9 @@ from eventide.kernels.logic.panes import CumulateSpec, PanedSpec
 from eventide.kernels.logic.sessions import SessionSpec
 from eventide.kernels.logic.slides import SlideSpec
 from eventide.plan.co_location import late_policy
-from eventide.plan.logical import Cumulate, EmitMode, Hop, Session, Slide, Tumble
+from eventide.plan.modes import EmitMode
 from eventide.plan.physical import PackedAggregate, Physical
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble
 from eventide.spark.analysis import Analyzed, parsed_type
 from eventide.spark.arrow_types import to_arrow
 

@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from eventide.errors import OptionError
 from eventide.kernels.contract import EMIT_EPOCH, OP, WINDOW_END, WINDOW_START
 from eventide.kernels.windows.grid import Grid
-from eventide.plan.logical import EmitMode, Hop, LatePolicy, Tumble
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.physical import Physical
 from eventide.plan.side_output import REINJECT
+from eventide.plan.windows import Hop, Tumble
 from eventide.spark.session import frame_of
 from eventide.tasks.select_list import WindowIds
 
