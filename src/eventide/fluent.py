@@ -36,7 +36,7 @@ from eventide.sql.window_functions import window_of_call
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eventide.spark.frames import FluentQuery, Sink
+    from eventide.spark.frames import FluentQuery, FrameSink
 
 Duration = str | dt.timedelta
 Item = tuple[Part, ...]  # of a select list
@@ -366,7 +366,7 @@ class FluentStream:
 
         return tagged(self.plan(), self.frames())
 
-    def start(self, checkpoint: str, sink: Sink | None = None) -> FluentQuery:
+    def start(self, checkpoint: str, sink: FrameSink | None = None) -> FluentQuery:
         """Run the stream in the background: one query, one state, every row accounted for.
 
         For each batch `sink(rows, side, account)` is called with two DataFrames and the batch's account.

@@ -142,6 +142,8 @@ class BatchRunner(ABC):
         if arrival.problem is not None or arrival.time is None:
             return
         self._newest = arrival.time if self._newest is None else max(self._newest, arrival.time)
+        if not arrival.is_declared:
+            return
         if not is_carried(input):
             generator.observe(arrival.time)
         elif arrival.mark is not None:

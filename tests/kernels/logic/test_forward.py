@@ -30,7 +30,7 @@ def test_rows_leave_as_they_come() -> None:
 
 
 def test_strict_forwarding_keeps_late_rows_apart() -> None:
-    shard = Shard(PLAIN, "strict")
+    shard = Shard(PLAIN, LatePolicy.STRICT)
     assert shard.rows([(50, "b", 3), (51, "b", 4)], watermark=50) == [4]
     assert shard.output.counts == {"used": 1, "late": 1}
 

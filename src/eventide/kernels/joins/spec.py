@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from eventide.errors import EngineError
-from eventide.kernels.contract import InputSpec, Kernel
+from eventide.kernels.contract import ROWTIME, WINDOW_END, WINDOW_START, InputSpec, Kernel
 from eventide.kernels.side_rows import SideRows
 from eventide.plan.joins import JoinBound
 from eventide.plan.modes import JoinKind
 
-ROWTIME = "rowtime"  # the event time of what comes out: of a pair, the later of the two
 _MOMENT = pa.timestamp("us", tz="UTC")
 
 
@@ -51,7 +50,7 @@ class JoinSpec:
     def main_schema(self) -> pa.Schema:
         """window_start and window_end are NULL where the bound has no windows."""
         columns = [*zip(self.left, self.left_types, strict=True), *zip(self.right, self.right_types, strict=True)]
-        head = [pa.field(name, _MOMENT) for name in ("window_start", "window_end", ROWTIME)]
+        head = [pa.field(name, _MOMENT) for name in (WINDOW_START, WINDOW_END, ROWTIME)]
         return pa.schema([*head, *[pa.field(name, kind) for (name, _), kind in columns]])
 
     @property
