@@ -89,9 +89,7 @@ def test_a_module_imports_only_what_its_package_may(file: Path) -> None:
         if top == "eventide":
             target = rest.partition(".")[0]
             allowed_here = target == package or target in inside or rest in inside
-            assert target not in EVERYTHING or allowed_here, (
-                f"{file}:{line}: {package} must not import {module}"
-            )
+            assert target not in EVERYTHING or allowed_here, f"{file}:{line}: {package} must not import {module}"
         elif top not in sys.stdlib_module_names:
             allowed = outside | (TYPES_ONLY.get(package, set()) if line in for_types else set())
             assert top in allowed, f"{file}:{line}: {package} must not import {module}"

@@ -88,7 +88,7 @@ class Database:
         self._restored = {*self.catalog.sources, *self.catalog.streams, *self.catalog.sinks}
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
-        self._streams = Streams(lambda: [self._open(name) for name in self.catalog.streams], self._spools, self._guard)
+        self._streams = Streams(self._levels, self._spools, self._guard)
 
     @property
     def spark(self) -> SparkSession:
@@ -407,7 +407,16 @@ class Database:
         self.close()
 
     def _open(self, name: str) -> RunningStream:
+        for read in self.catalog.reads(name):
+            self._open(read)
         return self._engine.open(self.catalog.streams[name], self.catalog.sinks_of(name), self.catalog.sinks)
+
+    def _levels(self) -> list[list[RunningStream]]:
+        """All streams, open: those that read sources only, those that read these, and so on."""
+        by_level: dict[int, list[RunningStream]] = {}
+        for name in self.catalog.streams:
+            by_level.setdefault(self.catalog.level(name), []).append(self._open(name))
+        return [by_level[level] for level in sorted(by_level)]
 
     # The checkpoint -------------------------------------------------------------------------------------------
 

@@ -145,6 +145,7 @@ class _Sources:
 
     sources: Mapping[str, Source]
     streams: Mapping[str, Stream] = field(default_factory=dict)
+    late_names: Mapping[str, str] = field(default_factory=dict)
 
 
 # The builder ----------------------------------------------------------------------------------------------------

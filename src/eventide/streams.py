@@ -20,12 +20,13 @@ _SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
 
 
 class Streams:
-    """`opened` gives all streams, ready to start. All calls but `halt` are made with `guard`, the database's lock,
-    held.
+    """`levels` gives all streams, ready to start: first those that read sources only, then those that read these.
+
+    All calls but `halt` are made with `guard`, the database's lock, held.
     """
 
-    def __init__(self, opened: Callable[[], list[RunningStream]], spools: Spools, guard: threading.RLock) -> None:
-        self._opened = opened
+    def __init__(self, levels: Callable[[], list[list[RunningStream]]], spools: Spools, guard: threading.RLock) -> None:
+        self._levels = levels
         self._spools = spools
         self._guard = guard
         self.is_live = False
@@ -35,14 +36,14 @@ class Streams:
         """Take in all that is there, what streams send back to sources included, and give side sinks a moment."""
         self._send_back()
         while True:
-            streams = self._opened()
-            cold = [stream for stream in streams if not stream.is_active]
-            for first in range(0, len(cold), _STARTED_AT_ONCE):
-                _process_together(cold[first : first + _STARTED_AT_ONCE])
-            _process_together(streams)
+            for streams in self._levels():
+                cold = [stream for stream in streams if not stream.is_active]
+                for first in range(0, len(cold), _STARTED_AT_ONCE):
+                    _process_together(cold[first : first + _STARTED_AT_ONCE])
+                _process_together(streams)
             if not self._send_back():
                 break
-        for stream in streams:
+        for stream in self._opened():
             stream.router.side.wait(_SIDE_SINK_SECONDS)
 
     def start(self) -> None:
@@ -59,6 +60,8 @@ class Streams:
         if self.is_live:
             stream.start()
             stream.publish()
+            for upstream in stream.reads:
+                upstream.router.readers.add(stream.publish)
 
     def publish(self) -> None:
         """Let streams that run see what was written."""
@@ -77,6 +80,7 @@ class Streams:
                     stream.flush()
         finally:
             for stream in self._opened():
+                stream.router.readers.clear()
                 stream.stop()
 
     def halt(self) -> None:
@@ -97,6 +101,9 @@ class Streams:
                     if stream.is_active:
                         stream.beat()
             time.sleep(_HEARTBEAT_SECONDS)
+
+    def _opened(self) -> list[RunningStream]:
+        return [stream for streams in self._levels() for stream in streams]
 
     def _send_back(self) -> bool:
         """Hand rows that streams reinject to their sources; says whether there were any."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import eventide
-from eventide.spark.arrow_types import to_arrow
+from eventide.connectors.arrow_types import to_arrow
 
 BATCH = {
     "spark.sql.session.timeZone": "UTC",

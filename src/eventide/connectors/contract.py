@@ -40,11 +40,18 @@ class SourceContext:
     spark: SparkSession
     inbox: Path | None
     spools: Path
+    streams: Path | None = None  # where what other streams gave lies
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
 
     def spool(self, source: str) -> Path:
         return self.spools / source
+
+    def outputs(self, stream: str) -> Path:
+        """What another stream gave, batch by batch."""
+        if self.streams is None:
+            raise OptionError(f"{stream} is a stream, and only streams of the same database can be read")
+        return self.streams / stream / "results"
 
 
 def user_schema(source: Source) -> StructType:

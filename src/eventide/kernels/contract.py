@@ -41,7 +41,7 @@ KEY, INPUT, ORIGINAL, RESULT = "__k", "__i", "__o", "__a"
 
 # Columns of main output tables, in front of the keys (KEY + n) and results (RESULT + n).
 WINDOW_START, WINDOW_END, EMIT_EPOCH, OP = "window_start", "window_end", "emit_epoch", "op"
-ROWTIME = "rowtime"  # the event time of what comes out of a join: of a pair, the later of the two
+ROWTIME = "__time"  # the event time of a row that is forwarded or comes out of a join; a window has its end
 MAIN_FIELDS = (
     pa.field(WINDOW_START, pa.timestamp("us", tz="UTC")),
     pa.field(WINDOW_END, pa.timestamp("us", tz="UTC")),
@@ -190,6 +190,13 @@ class KernelSpec(Protocol):
     @property
     def tick_every(self) -> int | None:
         """Microseconds of processing time between `on_tick` calls, or None."""
+        ...
+
+    def output_watermark(self, watermark: int) -> int:
+        """The watermark of what the kernel gives, under this one of what it gets.
+
+        The largest that makes none of the rows to come late for a window.
+        """
         ...
 
     def fingerprint(self) -> str: ...

@@ -76,6 +76,9 @@ class IntakeSpec:
     def tick_every(self) -> int | None:
         return self.inner.tick_every
 
+    def output_watermark(self, watermark: int) -> int:
+        return self.inner.output_watermark(watermark)
+
     @property
     def deduplicates(self) -> bool:
         return any(within is not None for within in self.dedup_within)

@@ -94,6 +94,8 @@ def _watermark(physical: Physical, input: Input) -> _Node:
     below = _source(input)
     for step in input.steps:
         below = _step(step, below)
+    if isinstance(input.watermark, EventTimeWatermark) and input.watermark.told:
+        return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
     if isinstance(input.watermark, EventTimeWatermark):
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
         if len(physical.inputs) > 1:

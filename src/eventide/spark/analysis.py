@@ -70,7 +70,7 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
     match physical.operator:
         case ForwardRows():
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
-            return StructType(users)
+            return StructType([*users, _ROWTIME])
         case AggregateWindows():
             head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
             keys = [

@@ -9,16 +9,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
-from eventide.kernels.contract import DEDUP, OP, SIDE_OUTPUT_SCHEMA
+from eventide.kernels.contract import DEDUP, OP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
-from eventide.plan.windows import Tumble
+from eventide.plan.windows import Slide, Tumble
 from eventide.spark.analysis import Analyzed, analyze
-from eventide.spark.arrow_types import to_arrow_schema
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
 from eventide.spark.pack import ACCOUNT, SIDE, TAG, TAGGED_SCHEMA, Unpacker
@@ -26,13 +26,14 @@ from eventide.spark.processor import ShardProcessor
 from eventide.spark.resolve import CARRIED_WATERMARK
 from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_numbers
+from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
-from eventide.tasks.select_list import RANK, Finish, WindowIds, finish
+from eventide.tasks.select_list import RANK, Finish, OutputTimes, WindowIds, finish
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A stream that is ready to start. `frame` has tagged blobs, or TAG, the output columns, SIDE, ACCOUNT and RANK."""
+    """A stream that is ready to start. `frame` has tagged blobs, or rows of all kinds; see `_finished_by_spark`."""
 
     frame: DataFrame
     spec: IntakeSpec
@@ -102,6 +103,7 @@ def _packing(physical: Physical, input: SparkInput, numbers: tuple[int, ...], sp
         lag,
         CARRIED_WATERMARK if is_carried else None,
         spec.prefold(),
+        isinstance(watermark, EventTimeWatermark) and watermark.told,
     )
 
 
@@ -133,7 +135,7 @@ def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec)
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
     rank = OP if physical.emit.mode is EmitMode.CHANGES else None
-    made = finish(outputs, physical.having, columns, physical.plan_id, rank)
+    made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(_before_end(physical)))
     if made is None or len(outputs) < len(physical.outputs):
         return None
     agrees = all(
@@ -151,4 +153,14 @@ def _finished_by_spark(physical: Physical, spec: IntakeSpec, wide: DataFrame) ->
             wide = wide.where(~is_main | F.expr(condition))
     outputs = [F.expr(named.sql).alias(named.name) for named in physical.outputs]
     rank = F.col(OP) if physical.emit.mode is EmitMode.CHANGES else F.lit(None).cast("int")
-    return wide.select(TAG, *outputs, SIDE, ACCOUNT, rank.alias(RANK))
+    before = _before_end(physical)
+    time = F.unix_micros(ROWTIME) if before is None else F.unix_micros(WINDOW_END) - F.lit(before)
+    return wide.select(TAG, *outputs, SIDE, ACCOUNT, time.alias(OUTPUT_TIME), rank.alias(RANK))
+
+
+def _before_end(physical: Physical) -> int | None:
+    """How long before its window's end the event time of an output row is; None where rows have a time of their own."""
+    if not isinstance(physical.operator, AggregateWindows):
+        return None
+    window = physical.operator.window
+    return (window.lookahead or 0) if isinstance(window, Slide) else 1

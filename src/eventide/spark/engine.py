@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 
+from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext
+from eventide.connectors.dataframe.read import ddl
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
@@ -21,7 +23,9 @@ from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan
+from eventide.plan.reads import sources_of, with_columns
 from eventide.plan.side_output import Route
+from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions
 from eventide.spark.analysis import first_sentence
 from eventide.spark.compile import Compiled, compile_stream
@@ -31,11 +35,12 @@ from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import RunningStream
 from eventide.spark.side import SideOutput
 from eventide.spark.side_channel import Channel
+from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
 from eventide.storage.outbox import Outbox
-from eventide.storage.payloads import JSON_FIELDS, original_rows
+from eventide.storage.payloads import JSON_FIELDS, late_schema, original_rows
 from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Results
 from eventide.storage.spool import Spool
@@ -72,10 +77,12 @@ class Engine:
     ) -> RunningStream:
         """The stream, compiled and ready, from its checkpoint if it has one. Raises what is wrong with it.
 
-        `sinks` take its rows or its late rows; `side_sinks` are those by name that its side output may go to.
+        `sinks` take its rows or its late rows; `side_sinks` are those by name that its side output may go to. The
+        streams that it reads must be open.
         """
         if stream.name in self._streams:
             return self._streams[stream.name]
+        stream = self._with_types(stream)
         physical = plan(stream)
         settings, compiled = self._settings(stream, physical)
         inbox = Inbox(self._layout.inbox(stream.name))
@@ -85,7 +92,9 @@ class Engine:
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
         router = self._router(stream.name, results, names, bound, side, compiled)
-        spools = {name: Spool(self._layout.source(name)) for name in names}
+        read = {input.source.name: input.source for input in physical.inputs}
+        upstreams = {name: self._output(source) for name, source in read.items() if source.connector == CONNECTOR}
+        spools = {name: Spool(self._layout.source(name)) for name in read if name not in upstreams}
         running = RunningStream(
             stream.name,
             self._layout.stream(stream.name),
@@ -94,6 +103,8 @@ class Engine:
             router,
             inbox,
             spools,
+            upstreams,
+            [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
         )
         self._streams[stream.name] = running
@@ -102,6 +113,23 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             self._call(stream.name, function, late)
         return running
+
+    def _with_types(self, stream: logical.Stream) -> logical.Stream:
+        """The stream with the types of what it reads from other streams, which only their analysis has told."""
+        types = {
+            source.name: self._columns(source) for source in sources_of(stream.query) if source.connector == CONNECTOR
+        }
+        return with_columns(stream, types) if types else stream
+
+    def _columns(self, source: logical.Source) -> tuple[logical.Column, ...]:
+        compiled = self._streams[source.options[STREAM]].compiled
+        schema = late_schema(compiled.originals) if IS_LATE in source.options else compiled.outputs
+        known = {field.name: ddl(from_arrow_type(field.type)) for field in schema}
+        return tuple(logical.Column(column.name, known.get(column.name, column.type)) for column in source.columns)
+
+    def _output(self, source: logical.Source) -> StreamOutput:
+        upstream = self._streams[source.options[STREAM]]
+        return StreamOutput(upstream.router.results, upstream.compiled.spec.output_watermark, IS_LATE in source.options)
 
     def _router(
         self,
@@ -230,7 +258,9 @@ class Engine:
         session = sessions.streaming_session(self.spark, shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
-        context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", scans)
+        context = SourceContext(
+            session, self._layout.inbox(name), self._layout.root / "sources", self._layout.root / "streams", scans
+        )
         compiled = compile_stream(physical, context, shards, decodes=decodes)
         sessions.start_workers(session)
         return compiled

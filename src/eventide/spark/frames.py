@@ -30,7 +30,7 @@ from eventide.spark.side import SideOutput
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA
-from eventide.storage.results import Account, Results
+from eventide.storage.results import OUTPUT_TIME, Account, Results
 from eventide.storage.time_bound import TimeBoundFile
 from eventide.tasks.select_list import RANK
 
@@ -95,7 +95,7 @@ def side_output(stream: Stream, frames: Frames, kind: str | None) -> DataFrame:
 
 
 def main_rows(frame: DataFrame) -> DataFrame:
-    return frame.where(F.col(TAG) == "main").drop(TAG, SIDE, ACCOUNT, RANK)
+    return frame.where(F.col(TAG) == "main").drop(TAG, SIDE, ACCOUNT, OUTPUT_TIME, RANK)
 
 
 def side_rows(frame: DataFrame) -> DataFrame:

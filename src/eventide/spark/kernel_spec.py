@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.types import StringType
 
+from eventide.connectors.arrow_types import to_arrow
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import OF_NUMBERS, UserAggregate, aggregates
 from eventide.kernels.intake import IntakeSpec
@@ -18,7 +19,6 @@ from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.modes import JoinKind
 from eventide.plan.physical import AggregateWindows, JoinRows, PackedAggregate, Physical
 from eventide.spark.analysis import Analyzed, parsed_type
-from eventide.spark.arrow_types import to_arrow
 from eventide.tasks.expressions import Column, Condition
 from eventide.tasks.portable import NotPortableError, portable
 

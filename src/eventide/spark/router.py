@@ -6,7 +6,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side import SideOutput
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
-from eventide.storage.results import Account, Results, add_counts
+from eventide.storage.results import OUTPUT_TIME, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile
 from eventide.tasks.packing import UNDECODED, from_blob
 from eventide.tasks.select_list import RANK
@@ -48,6 +48,7 @@ class Router(ABC):
     bound: TimeBoundFile | None = None
     side: SideOutput = field(default_factory=lambda: SideOutput({}))
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
+    readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     failure: BaseException | None = None
     _warned: bool = False
 
@@ -155,7 +156,8 @@ class StoringRouter(Router):
     def _route(self, given: _Given, batch: int) -> None:
         if given.undecoded is not None:
             raise LinesLeftToSparkError(given.undecoded)
-        main = self._in_order(given.main)
+        timed = self._in_order(given.main)
+        main = timed.drop_columns([OUTPUT_TIME])
         side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()
         account = self._account(batch, given.accounts)
         for sink in self.sinks:
@@ -167,21 +169,24 @@ class StoringRouter(Router):
         self.side.send_back(batch, side)
         if self.bound is not None:
             self.bound.draw(account)
-        self.results.write(main, self.side.keep(side), account)
+        self.results.write(timed, self.side.keep(side), account)
         self.side.stored(batch)
+        for tell in list(self.readers):
+            tell()
 
     def _in_order(self, main: pa.Table | None) -> pa.Table:
+        """The output columns and OUTPUT_TIME, in the order in which rows leave."""
+        schema = self.outputs.append(pa.field(OUTPUT_TIME, pa.int64()))
         if main is None:
-            return self.outputs.empty_table()
+            return schema.empty_table()
         if main.num_rows and main[RANK].null_count == 0:
-            main = main.take(
-                pc.array_sort_indices(main[RANK])
-            )  # stable: what is taken back, of all shards, comes first
+            # stable: what is taken back, of all shards, comes first
+            main = main.take(pc.array_sort_indices(main[RANK]))
         columns = [
             main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
-            for field in self.outputs
+            for field in schema
         ]
-        return pa.Table.from_arrays(columns, schema=self.outputs)
+        return pa.Table.from_arrays(columns, schema=schema)
 
 
 @dataclass(frozen=True)

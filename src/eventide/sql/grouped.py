@@ -370,7 +370,10 @@ class _Lowering:
 
     def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
-        if found is not None and found[1] == 1 and _is_pseudo(reference, self.mode):
+        is_pseudo = found is not None and found[1] == 1 and _is_pseudo(reference, self.mode)
+        if found is not None and is_pseudo and found[0].of_stream:
+            found = None
+        elif is_pseudo:
             help = (
                 f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
             )

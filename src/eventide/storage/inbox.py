@@ -16,9 +16,10 @@ sources of the stream.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from eventide.storage.atomic import damaged, write_bytes
 from eventide.storage.spool import Spool
@@ -35,6 +36,12 @@ class Entry:
     source: str | None = None
     number: int | None = None  # of the item in the source's spool
     at: int | None = None  # microseconds
+
+
+class Output(Protocol):
+    """What another stream gives."""
+
+    def entries(self, name: str, after: int) -> list[Entry]: ...
 
 
 class Inbox:
@@ -59,13 +66,15 @@ class Inbox:
         write_bytes(self.folder / f"{self._last + 1:012d}.json", "\n".join(lines).encode())
         self._last, self.positions = self._last + 1, positions  # only now: a write that fails must be tried again
 
-    def publish_spools(self, spools: dict[str, Spool]) -> bool:
-        """Make all items of the sources' spools visible that are not yet; says whether there were any."""
+    def publish_new(self, spools: Mapping[str, Spool], outputs: Mapping[str, Output]) -> bool:
+        """Make all that is new visible at once: items of spools, batches of streams; says whether there was any."""
         entries = []
         for source, spool in spools.items():
             for number in range(self.positions.get(source, 0) + 1, spool.last() + 1):
                 at = spool.watermark(number)
                 entries.append(Entry("rows" if at is None else "watermark", source, number, at))
+        for name, output in outputs.items():
+            entries += output.entries(name, self.positions.get(name, 0))
         self.publish(entries)
         return bool(entries)
 

@@ -58,6 +58,16 @@ def late_rows(payloads: pa.Table, sides: Sequence[pa.Schema]) -> pa.Table:
     return rows if len(sides) == 1 else rows.set_column(0, schema.field(0), late[SOURCE])
 
 
+def late_rows_with_times(payloads: pa.Table, schema: pa.Schema) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The late ones among `payloads` as rows of `schema`, and their event times."""
+    late = payloads.filter(pc.equal(payloads["kind"], "late"))
+    rows = original_rows(late, schema)
+    place = schema.get_field_index(SOURCE)
+    if place >= 0 and rows[SOURCE].null_count == rows.num_rows:  # of a join: no column of the user's
+        rows = rows.set_column(place, schema.field(place), late[SOURCE])
+    return rows, late["event_time"]
+
+
 def original_rows(payloads: pa.Table, schema: pa.Schema) -> pa.Table:
     """The original events of `payloads` as rows with the columns of `schema`."""
     events = [json.loads(text) if text else {} for text in payloads["original_event"].to_pylist()]

@@ -113,6 +113,7 @@ class Packing:
     lag: int
     carried: str | None = None
     prefold: Prefold | None = None
+    told: bool = False  # rows allow no watermark: it comes beside them
 
     def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None) -> list[dict[str, Any]]:
         """`task` numbers the task, for rows that may go anywhere. With a `bound` rows may be folded."""
@@ -170,7 +171,9 @@ class Packing:
         ts = column(rows, TS)
         top: int | None = pc.max(ts.filter(pc.less_equal(how, FROM_PROCESSING))).as_py()
         declared = pc.equal(how, DECLARED)
-        if self.carried is None:
+        if self.told:
+            claim = None
+        elif self.carried is None:
             newest = pc.max(ts.filter(declared)).as_py()
             claim = None if newest is None else newest - self.lag
         else:

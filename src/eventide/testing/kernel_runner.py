@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, Kernel, Output, iter_rows
+from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, ROWTIME, SEQ, TS, Clock, Kernel, Output, iter_rows
 from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
@@ -114,7 +114,7 @@ class KernelRunner(BatchRunner):
     def _main_names(self) -> list[str]:
         first, operator = self.physical.inputs[0], self.physical.operator
         if not isinstance(operator, AggregateWindows):
-            return [original.name for original in first.originals]
+            return [*(original.name for original in first.originals), ROWTIME]
         keys = [f"__k{number}" for number in range(len(first.keys))]
         return ["window_start", "window_end", "emit_epoch", "op", *keys, *[call.name for call in operator.aggregates]]
 

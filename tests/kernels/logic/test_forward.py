@@ -1,4 +1,4 @@
-from eventide.kernels.contract import Clock, iter_rows
+from eventide.kernels.contract import ROWTIME, Clock, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.state.memory_store import MemoryStore
@@ -96,4 +96,4 @@ def test_rows_spread_over_days_take_few_blobs() -> None:
 
 def test_the_driver_takes_forwarding_specs_too() -> None:
     driver = Driver(IntakeSpec(ORDERED))
-    assert driver.spec.main_schema.names == ["k", "v"]
+    assert driver.spec.main_schema.names == ["k", "v", ROWTIME]

@@ -61,6 +61,9 @@ class JoinSpec:
     def horizon(self) -> int:
         raise EngineError("joins cannot run yet")
 
+    def output_watermark(self, watermark: int) -> int:
+        raise EngineError("joins cannot run yet")
+
     def fingerprint(self) -> str:
         raise EngineError("joins cannot run yet")
 
