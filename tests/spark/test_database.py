@@ -247,7 +247,7 @@ def clicks_db(keep_spark: Any) -> Any:
         (lambda db: db.execute("CREATE SOURCE f (a INT) WITH ('connector' = 'files', 'path' = '/no/such/folder'); "
                                "CREATE STREAM x AS SELECT a FROM f"), OptionError, "does not exist"),
         (lambda db: eventide.connect(shard=3), OptionError, "did you mean shards"),
-        (lambda db: eventide.connect("/proc/nothing/here"), OptionError, "cannot be made"),
+        (lambda db: eventide.connect("/proc/nothing/here"), OptionError, "cannot be created"),
     ],
 )  # fmt: skip
 def test_bad_calls_raise_clear_errors(clicks_db: Database, call: Any, error: type[EventideError], message: str) -> None:
