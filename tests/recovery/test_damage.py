@@ -105,7 +105,7 @@ def test_a_write_for_which_there_is_no_space_leaves_everything_as_it_was(
 
     monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.raises(
-        StorageError, match=r"000000000002\.json cannot be written: No space left on device\n  help: make room"
+        StorageError, match=r"000000000002\.json cannot be written: No space left on device\n  help: free some space"
     ):
         inbox.publish([Entry("rows", "s", 2)])
     assert inbox.positions == {"s": 1} and [path.name for path in tmp_path.iterdir()] == ["000000000001.json"]

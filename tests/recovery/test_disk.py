@@ -1,4 +1,4 @@
-"""A disk that is really full, a small tmpfs: clear errors, nothing there by half, and the run goes on when there is
+"""A disk that is really full, a small tmpfs: clear errors, nothing written in part, and the run continues when there is
 room again.
 """
 
@@ -66,7 +66,8 @@ def test_a_full_disk_stops_the_stream_clearly_and_room_lets_it_go_on(disk: Path,
         db.tick()
         filler, failures = fill(disk, 0), []
         with pytest.raises(
-            StorageError, match=r"000000000002\.arrow cannot be written: No space left on device\n  help: make room"
+            StorageError,
+            match=r"000000000002\.arrow cannot be written: No space left on device\n  help: free some space",
         ):
             db.write("s", [("k", 1, 500)])
         filler.unlink()
@@ -101,5 +102,5 @@ def test_spark_without_space_is_told_apart_from_other_failures() -> None:
     assert (
         isinstance(error, StorageError)
         and "stream o stopped: No space left on device" in str(error)
-        and "make room" in str(error)
+        and "free some space" in str(error)
     )
