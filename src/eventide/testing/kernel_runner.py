@@ -1,4 +1,4 @@
-"""A stream on bare kernels: the same batches as the reference model, the kernels of the engine, and no Spark."""
+"""A stream on bare kernels: the reference model's batches, the engine's kernels, and no Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from eventide.testing.values import micros_of
 
 
 class KernelRunner(BatchRunner):
-    """One kernel for all shards, as a Spark task has it, and a store in memory for each."""
+    """One kernel for all shards, as in a Spark task, and an in-memory store for each shard."""
 
     def __init__(self, stream: Stream, shards: int = 1, resolution: int = MILLISECOND) -> None:
         super().__init__(stream, resolution)
@@ -43,7 +43,7 @@ class KernelRunner(BatchRunner):
         self._seq = 0
 
     def restart(self) -> None:
-        """Nothing survives but what was pickled: the spec and the stores. Spark keeps the timers."""
+        """Only what was pickled survives: the spec and the stores. Spark keeps the timers."""
         self.spec, self.stores = pickle.loads(pickle.dumps((self.spec, self.stores)))
         self._kernel = self.spec.build()
 
@@ -71,7 +71,7 @@ class KernelRunner(BatchRunner):
             self._keep(shard, self._kernel.on_flush(until, Clock(watermark, now), store), step)
 
     def _shard(self, arrival: Arrival) -> int:
-        """All rows that must meet go to one shard, by the rules of the engine."""
+        """Rows that must meet go to the same shard, by the engine's rules."""
         match co_location(self.physical):
             case CoLocation.EVERYTHING:
                 return 0
@@ -143,7 +143,7 @@ def kernel_spec(physical: Physical) -> IntakeSpec:
 
 
 def _common(physical: Physical, types: Types) -> dict[str, Any]:
-    """The parameters that all windows have."""
+    """The parameters common to all windows."""
     return {
         "lateness": physical.emit.allowed_lateness,
         "keys": tuple((key.name, key.sql) for key in physical.keys),
@@ -172,7 +172,7 @@ def _forward(physical: Physical, types: Types, window: None) -> ForwardSpec:
     return ForwardSpec(originals, tuple(types[packed] for _, packed in originals), physical.ordered)
 
 
-# A kernel more is a line more.
+# A new kernel is one more line here.
 _INNER: dict[type, Callable[[Physical, Types, Any], InnerSpec]] = {
     Tumble: lambda physical, types, w: PanedSpec(w.size, w.size, w.offset, **_common(physical, types)),
     Hop: lambda physical, types, w: PanedSpec(w.size, w.slide, w.offset, **_common(physical, types)),

@@ -48,7 +48,7 @@ def row_types(physical: Physical) -> dict[str, pa.DataType]:
 
 
 def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
-    """The type that Spark gives an aggregate call."""
+    """The result type of an aggregate call in Spark."""
     if call.function == "count":
         return pa.int64()
     kind = types[call.inputs[0]]
@@ -61,7 +61,7 @@ def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
 
 
 def common(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """The type that holds values of all of these."""
+    """A type that can hold values of all of these."""
     if len(set(kinds)) == 1:
         return kinds[0]
     if not all(kind in _WIDTHS for kind in kinds):
