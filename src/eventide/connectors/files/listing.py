@@ -17,7 +17,7 @@ from typing import NamedTuple
 from eventide.errors import OptionError, SourceError
 
 _MAGIC = frozenset("*?[{\\")
-_FRESH = 2_000_000_000  # nanoseconds: the coarsest file-system clock; a folder changed since may not show it
+_FRESH = 2_000_000_000  # nanoseconds: the coarsest file-system clock; a folder changed this recently may change unseen
 _TRUSTED = 10.0  # seconds for which a folder with an unchanged time is assumed to be unchanged
 
 
