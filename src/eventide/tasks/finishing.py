@@ -12,7 +12,9 @@ from eventide.tasks.select_list import WINDOW_ID, Finish, WindowIds
 def finish(
     outputs: Mapping[str, str], having: str | None, columns: Mapping[str, str], plan_id: str, rank: str | None
 ) -> Finish | None:
-    """How `outputs` are made of a kernel's `columns` by name and type; None if Spark must evaluate one of them."""
+    """How `outputs` are computed from a kernel's `columns` by name and type; None if Spark must evaluate one of
+    them.
+    """
     try:
         made = tuple((name, _expression(sql, columns)) for name, sql in outputs.items())
         condition = (
