@@ -48,7 +48,7 @@ Window = Tumble | Hop | Session | Slide
 
 @dataclass(frozen=True)
 class Data:
-    """Columns k, v and ts (milliseconds), and whatever else is asked for. Late and duplicate rows are one in so many; 0 is none."""
+    """Columns k, v and ts (milliseconds), and whatever else is asked for. `late_one_in` n: one row in n; 0: none."""
 
     format: str = "json"
     keys: int = 1_000

@@ -23,9 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.connectors import postgres_server  # noqa: E402
 from tests.recovery import scenarios  # noqa: E402
 from tests.recovery.killer import EMIT_RULES, Killer, Plan  # noqa: E402
-from tests.connectors import postgres_server  # noqa: E402
 
 BATCHES = 8
 DEATHS = 8  # of the writer, before it may finish

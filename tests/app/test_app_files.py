@@ -1,4 +1,4 @@
-"""App files mean what the same SQL means, and what is wrong in them is an error that names the key."""
+"""App files mean the same as their SQL, and a mistake in one is an error that names the key."""
 
 from __future__ import annotations
 
@@ -104,14 +104,14 @@ def sql_stream(sql: str) -> str:
     return meaning(catalog(sql))["o"]
 
 
-def test_toml_and_sql_give_equal_sources_plans_and_sinks() -> None:
+def test_toml_and_sql_have_equal_sources_plans_and_sinks() -> None:
     app, written = load_app(TOML), catalog(SQL)
     assert app.catalog.sources == written.sources
     assert app.catalog.streams == written.streams and meaning(app.catalog) == meaning(written)
     assert app.catalog.sinks == written.sinks
 
 
-def test_the_sql_of_an_app_makes_the_same_catalog_again() -> None:
+def test_the_sql_of_an_app_defines_the_same_catalog() -> None:
     app = load_app(TOML)
     again = catalog(app.sql)
     assert (again.sources, again.streams, again.sinks) == (app.catalog.sources, app.catalog.streams, app.catalog.sinks)
@@ -125,7 +125,7 @@ def test_settings_are_what_connect_takes() -> None:
 # The resolution of event time: what the SQL says, then the transform, then the source, then the app ------------------
 
 
-def test_a_transform_gives_the_lag_unless_the_sql_does() -> None:
+def test_a_transform_sets_the_lag_unless_the_sql_does() -> None:
     declared = f"CREATE SOURCE s ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms);"
     own = DECLARED + transform('watermark_lag = "7 s"')
     assert stream_of(own) == sql_stream(f"{declared} CREATE STREAM o AS {QUERY} WATERMARK(ts, INTERVAL '7' SECOND)")
@@ -145,13 +145,13 @@ def test_a_transform_names_the_event_time_field() -> None:
     assert "event time: `at`" in found and "watermark lag 3s" in found
 
 
-def test_allowed_lateness_of_the_sql_goes_before_that_of_the_transform() -> None:
+def test_allowed_lateness_in_the_sql_takes_precedence_over_the_transform() -> None:
     late = QUERY + " ALLOW LATENESS INTERVAL '2' SECOND"
     assert "allowed lateness 2s" in stream_of(DECLARED + transform('allowed_lateness = "1 minute"', sql=late))
     assert "allowed lateness 1m" in stream_of(DECLARED + transform('allowed_lateness = "1 minute"'))
 
 
-def test_late_tolerance_of_the_app_is_the_lag_of_sources_that_give_none() -> None:
+def test_late_tolerance_of_the_app_is_the_lag_of_sources_that_set_none() -> None:
     app = '[app]\neventtime.lateTolerance = "4 s"\n'
     assert "watermark lag 4s" in stream_of(app + DECLARED + transform())
     assert "watermark lag 1s" in stream_of(app + DECLARED + 'watermark_lag = "1 s"\n' + transform())

@@ -132,7 +132,7 @@ def undamaged(tmp_path_factory: pytest.TempPathFactory, keep_spark: Any) -> Path
 
 @pytest.fixture
 def folder(undamaged: Path) -> Path:
-    """The checkpoint as it was, at the same place: Spark's files name the place."""
+    """The checkpoint as it was, at the same path: Spark's files contain it."""
     shutil.rmtree(undamaged)
     shutil.copytree(undamaged.parent / "copy", undamaged)
     return undamaged

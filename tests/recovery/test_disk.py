@@ -19,7 +19,7 @@ from eventide.spark.failure import failure_of
 
 MEGABYTE = 1 << 20
 PAGE = 4096
-# How much room a batch finds, in pages: it fails at its manifest, in Spark's offsets and state, at the sink, the
+# How much space a batch has, in pages: it fails at its manifest, in Spark's offsets and state, at the sink, the
 # results, the commit.
 PAGES_LEFT = (0, 1, 3, 6, 12)
 
@@ -38,7 +38,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, pages_left: int) -> Path:
-    """Take all room but for some pages."""
+    """Take all space except for some pages."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file:
         size = MEGABYTE
@@ -54,7 +54,7 @@ def fill(disk: Path, pages_left: int) -> Path:
     return filler
 
 
-def test_a_full_disk_stops_the_stream_clearly_and_room_lets_it_go_on(disk: Path, keep_spark: Any) -> None:
+def test_a_full_disk_stops_the_stream_clearly_and_space_lets_it_continue(disk: Path, keep_spark: Any) -> None:
     with eventide.connect(disk / "checkpoint", shards=2) as db:
         db.execute(f"""
             CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
