@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from eventide.kernels.aggregates.user import UserAggregate
 
 
-# The parameters of plan.logical.AggregateCall, which kernels cannot import.
-FILTERED = "filtered"  # a parameter: the last input is a condition, and rows that do not meet it do not count
-IGNORE_NULLS = "ignore nulls"  # a parameter of first and last
-
-
 @dataclass(frozen=True)
 class AggregateSpec:
     """An aggregate call over packed columns; `inputs` is empty for count(*)."""
