@@ -1,9 +1,9 @@
-"""What the kernels cost by themselves: no Spark, one shard, one thread.
+"""What the kernels cost on their own: no Spark, one shard, one thread.
 
     python benchmarks/kernels.py [name ...]
 
 For every case: milliseconds of computing per batch (the best of the last three), and the milliseconds that the state
-store would add at 0.2 ms a call and 10 ns a byte, which is what Spark's costs.
+store would add at 0.2 ms per call and 10 ns per byte, which is what Spark's costs.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Figures:
 
 
 def measure(spec: KernelSpec, batches: Iterator[Batch]) -> Figures:
-    """The cheapest of the last three batches, closing included."""
+    """The cheapest of the last three batches, including closing."""
     kernel, store, found = spec.build(), CostedStore(), []
     for table, watermark in batches:
         store.seconds = 0.0
@@ -104,14 +104,14 @@ def measure(spec: KernelSpec, batches: Iterator[Batch]) -> Figures:
 
 
 def steady(count: int, users: int, seconds: int = 10, batches: int = 5, **more: Any) -> Iterator[Batch]:
-    """Batch after batch of `seconds` of event time, the watermark at the end of the batch before."""
+    """Batch after batch of `seconds` of event time, with the watermark at the end of the previous batch."""
     for number in range(batches):
         watermark = number * seconds * SECOND or None
         yield rows(count, users, number * seconds, (number + 1) * seconds, number, **more), watermark
 
 
 def with_many_open(users: int, touched: int) -> Iterator[Batch]:
-    """A session of every user, then batches that touch a few of them."""
+    """A session for every user, then batches that touch a few of them."""
     everyone = rows(users, users, 0, 60).set_column(3, "__k0", pa.array(np.arange(users)).cast(pa.string()))
     yield everyone, None
     for number in range(3):

@@ -3,8 +3,8 @@
     eventide.stream(df, name="clicks").event_time("ts", type="unixtimestamp_ms", lag="5 seconds")
         .where("v > 0").group_by("k").window(eventide.tumble("10 seconds")).agg(n="count(*)", total="sum(v)")
 
-Every step gives a new object and leaves the old one as it was. Expressions are Spark SQL. The steps are put together to
-the SQL that says the same and lowered as SQL is, so that both give equal plans, and the same errors.
+Every step returns a new object and leaves the old one as it was. Expressions are Spark SQL. The steps are assembled
+into the equivalent SQL and lowered like any SQL, so that both have equal plans and the same errors.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _EMITS = {mode.value: mode for mode in EmitMode if mode is not EmitMode.EVERY}
 def stream(df: DataFrame, name: str = "stream") -> FluentStream:
     """A stream of the rows of `df`, a streaming DataFrame of any Spark session that `eventide.configure` has prepared.
 
-    `name` is how plans, errors and Spark's pages call it.
+    `name` is used in plans, errors and Spark's UI.
     """
     from eventide.connectors.dataframe.read import declared_columns
 
@@ -61,15 +61,15 @@ def stream(df: DataFrame, name: str = "stream") -> FluentStream:
 
 @dataclass(frozen=True)
 class WindowStep:
-    """A window for `FluentStream.window`; made by `tumble`, `hop`, `session` and `slide`."""
+    """A window for `FluentStream.window`; created by `tumble`, `hop`, `session` and `slide`."""
 
     window: Window
-    call: tuple[Part, ...]  # the SQL of it, in front of and behind the time column
+    call: tuple[Part, ...]  # its SQL, before and after the time column
     on: str | None = None
 
 
 def tumble(size: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
-    """Windows of `size`, one after the other. `on` is a timestamp expression to use in place of the event time."""
+    """Windows of `size`, one after the other. `on` is a timestamp expression to use instead of the event time."""
     return _window("tumble", {"size": size, "offset": offset}, on)
 
 
@@ -79,15 +79,15 @@ def hop(size: Duration, slide: Duration, *, offset: Duration | None = None, on: 
 
 
 def session(gap: Duration, *, on: str | None = None) -> WindowStep:
-    """Windows that end when no row came for longer than `gap`."""
+    """Windows that end when no row comes for longer than `gap`."""
     return _window("session", {"gap": gap}, on)
 
 
 def slide(lookback: Duration, lookahead: Duration | None = None) -> WindowStep:
-    """For each row the rows up to `lookback` before it and `lookahead` after it."""
+    """For each row, a window of the rows up to `lookback` before it and `lookahead` after it."""
     back = parse_duration(_duration(lookback))
     if back == 0:
-        raise OptionError("slide(lookback): the length of a window is above 0", help="write slide('10 seconds')")
+        raise OptionError("slide(lookback): the length of a window must be above 0", help="write slide('10 seconds')")
     return WindowStep(Slide(back, None if lookahead is None else parse_duration(_duration(lookahead))), ())
 
 
@@ -107,7 +107,7 @@ def _duration(value: Duration) -> str:
     if isinstance(value, dt.timedelta):
         return f"{value // dt.timedelta(microseconds=1)} microseconds"
     if not isinstance(value, str):
-        raise OptionError(f"a duration is text or a timedelta, not {value!r}", help="write '10 seconds'")
+        raise OptionError(f"a duration must be text or a timedelta, not {value!r}", help="write '10 seconds'")
     return value
 
 
@@ -116,7 +116,7 @@ def _duration(value: Duration) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """A DataFrame as a source: its columns with their types, and what is declared of its rows' time."""
+    """A DataFrame as a source: its columns with their types, and what is declared about its rows' time."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -125,7 +125,7 @@ class Origin:
     dedup: tuple[Part, ...] = ()
 
     def source(self) -> Source:
-        """The source of the plan; raises what is wrong with it."""
+        """The source in the plan; raises an error for any mistake in it."""
         columns = [f"{quoted(name)} {type}" for name, type in self.columns]
         listed: list[Part] = [", ".join(columns), *self.dedup]
         options = with_clause(dict(self.options))
@@ -153,13 +153,13 @@ class _Sources:
 
 @dataclass(frozen=True)
 class FluentStream:
-    """See `stream`. The steps may come in the order in which the clauses of SQL take effect."""
+    """See `stream`. Steps come in the order in which the clauses of SQL take effect."""
 
     _origins: tuple[Origin, ...]
     _from: tuple[Part, ...]
     _filters: tuple[Fragment, ...] = ()
     _items: tuple[Item, ...] = ()
-    _aggregates: tuple[Item, ...] = ()  # of `agg`, which puts the window and the keys in front
+    _aggregates: tuple[Item, ...] = ()  # from `agg`, which puts the window and the keys first
     _keys: tuple[Fragment, ...] = ()
     _window: WindowStep | None = None
     _having: Fragment | None = None
@@ -179,7 +179,8 @@ class FluentStream:
         max_future_skew: Duration | None = None,
         idle_timeout: Duration | None = None,
     ) -> FluentStream:
-        """Where a row's time is, how it is read (`eventide.event_time_types.list()`) and how late rows may come.
+        """Which column holds a row's time, how to parse it (`eventide.event_time_types.list()`), and the watermark's
+        lag.
 
         Without `type` the column is a TIMESTAMP or DATE.
         """
@@ -194,7 +195,7 @@ class FluentStream:
         return self._redeclared("event_time", replace(self._origins[0], options=tuple(given)))
 
     def deduplicate(self, *columns: str, within: Duration) -> FluentStream:
-        """Use one row for each value of `columns`; the others within that time are duplicates."""
+        """Use one row per value of `columns`; others within that time are duplicates."""
         if not columns:
             raise OptionError("deduplicate() needs a column", help="write deduplicate('id', within='10 minutes')")
         names = ", ".join(quoted(column) for column in columns)
@@ -203,7 +204,7 @@ class FluentStream:
         return self._redeclared("deduplicate", replace(self._origins[0], dedup=parts))
 
     def processing_time(self) -> FluentStream:
-        """Let the time at which a row is processed count, whatever its event time."""
+        """Use the time at which a row is processed, whatever its event time."""
         return self._with_option("eventtime.enabled", "processing_time()", "false")
 
     # FROM, WHERE and SELECT ---------------------------------------------------------------------------------------
@@ -216,7 +217,9 @@ class FluentStream:
         return replace(inner, _filters=(*inner._filters, checked(Fragment("where()", condition), "a condition")))
 
     def select(self, *items: str) -> FluentStream:
-        """The columns to go on with; behind `group_by` and `window` what the stream gives, aggregates included."""
+        """The columns for the next steps; after `group_by` and `window`, the stream's select list, aggregates
+        included.
+        """
         if not items:
             raise OptionError("select() needs a column", help="write select('k', 'v * 2 AS w'), or select('*')")
         inner = self._nested() if self._items and not self._is_grouped else self
@@ -225,10 +228,10 @@ class FluentStream:
         )
 
     def union(self, other: FluentStream) -> FluentStream:
-        """The rows of both, with the smaller of their watermarks. Columns go by position."""
+        """The rows of both, with the smaller of their watermarks. Columns are matched by position."""
         for one in (self, other):
             if one._is_grouped or one._order or one._options:
-                raise OptionError("union() joins rows, before group_by(), window() and what comes behind them")
+                raise OptionError("union() comes before group_by(), window() and whatever follows them")
         twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
         if twice:
             raise OptionError(
@@ -257,7 +260,7 @@ class FluentStream:
     def agg(self, *items: str, **named: str) -> FluentStream:
         """What to compute: `n="count(*)"`, or "count(*) AS n".
 
-        The stream gives window_start, window_end, the keys and these, in this order; `select` gives another list.
+        The stream has window_start, window_end, the keys and these, in this order; use `select` for any other list.
         """
         if not items and not named:
             raise OptionError("agg() needs an aggregate", help="write agg(n='count(*)')")
@@ -268,19 +271,18 @@ class FluentStream:
         return replace(inner, _items=(), _aggregates=tuple(listed))
 
     def having(self, condition: str) -> FluentStream:
-        """Keep the groups for which `condition` holds; it may name aggregates and what the stream gives."""
+        """Keep the groups for which `condition` holds; it may use aggregates and the stream's columns."""
         return replace(self, _having=checked(Fragment("having()", condition), "a condition"))
 
     def order_by(self, column: str) -> FluentStream:
-        """Give rows in event-time order, as the watermark passes them; `column` is the event time."""
+        """Emit rows in event-time order, as the watermark passes them; `column` is the event time."""
         return replace(self, _order=checked(Fragment("order_by()", column), "the event-time column"))
 
-    # When rows leave, and what becomes of late ones ---------------------------------------------------------------
+    # When rows are emitted, and what happens to late ones
+    # ---------------------------------------------------------------
 
     def emit(self, mode: str | None = None, *, every: Duration | None = None) -> FluentStream:
-        """When a window gives its rows: on window close, on update, on watermark, changes, final; or `every` so
-        often.
-        """
+        """When a window emits: on window close, on update, on watermark, changes, final; or `every` interval."""
         if (mode is None) == (every is None):
             raise OptionError(
                 "emit() takes a mode or every=", help="write emit('on update') or emit(every='5 seconds')"
@@ -315,13 +317,13 @@ class FluentStream:
         return self._with_option("max_groups", "max_groups()", str(count))
 
     def shards(self, count: int) -> FluentStream:
-        """Into how many parts the state is divided; must not change while a checkpoint is in use."""
+        """How many parts the state is split into; must not change for the life of a checkpoint."""
         return self._with_option("shards", "shards()", str(count))
 
     # Results ------------------------------------------------------------------------------------------------------
 
     def plan(self) -> Stream:
-        """The logical plan, equal to that of the same SQL. Raises what is wrong with it."""
+        """The logical plan, equal to that of the same SQL. Raises an error for any mistake in the steps."""
         text = Assembled(self.name, *self._statement())
         with text.errors():
             (statement,) = parse_statements(text.text)
@@ -346,7 +348,7 @@ class FluentStream:
         return {origin.name: origin.frame for origin in self._origins if origin.frame is not None}
 
     def rows(self) -> DataFrame:
-        """A streaming DataFrame of what the stream gives."""
+        """A streaming DataFrame of the rows that the stream emits."""
         from eventide.spark.frames import rows
 
         return rows(self.plan(), self.frames())
@@ -362,7 +364,7 @@ class FluentStream:
         return self.side_output("late")
 
     def tagged(self) -> DataFrame:
-        """Everything in one streaming DataFrame: `__tag` (main, side, account), the columns of each."""
+        """Everything in one streaming DataFrame: `__tag` (main, side, account), and the columns of each."""
         from eventide.spark.frames import tagged
 
         return tagged(self.plan(), self.frames())
@@ -385,8 +387,8 @@ class FluentStream:
     def _redeclared(self, step: str, origin: Origin) -> FluentStream:
         if self._from != (backticked(self.name),) or self._items or self._is_grouped:
             raise OptionError(
-                f"{step}() is about the DataFrame's own columns",
-                help="let it come before select(), union() and group_by()",
+                f"{step}() applies to the DataFrame's own columns",
+                help="put it before select(), union() and group_by()",
             )
         origin.source()
         return replace(self, _origins=(origin,))
@@ -396,7 +398,7 @@ class FluentStream:
         return replace(self, _options=(*rest, (option, Literal(label, value))))
 
     def _select(self, items: tuple[Item, ...] | None = None) -> list[Part]:
-        """SELECT ... FROM ... WHERE ..., the keys and what comes behind them left out."""
+        """SELECT ... FROM ... WHERE ..., without the keys and what follows them."""
         parts: list[Part] = ["SELECT "]
         for number, item in enumerate(items or self._items or (("*",),)):
             parts += [", " if number else "", *item]
@@ -411,16 +413,16 @@ class FluentStream:
         return replace(self, _from=("(", *self._select(), ")"), _items=(), _filters=())
 
     def _listed(self) -> tuple[Item, ...]:
-        """What the stream gives."""
+        """The stream's select list."""
         if not self._aggregates:
             if self._is_grouped and not self._items:
                 raise OptionError(
-                    f"{self.name}: group_by() and window() alone give nothing", help="add agg(n='count(*)')"
+                    f"{self.name}: group_by() and window() alone select nothing", help="add agg(n='count(*)')"
                 )
             return self._items
         if self._window is None:
             raise OptionError(
-                f"{self.name}: agg() without a window would never give anything",
+                f"{self.name}: agg() without a window would never emit anything",
                 help="add window(tumble('10 seconds'))",
             )
         operation: tuple[Item, ...] = (("op",),) if self._mode is EmitMode.CHANGES else ()
@@ -440,8 +442,9 @@ class FluentStream:
         return [*parts, *self._emit, *self._lateness]
 
     def _window_call(self, step: WindowStep) -> tuple[Part, ...]:
-        """The window as SQL. On the event time no column needs to be named, which SQL can say in two spellings only:
-        one of them stands for all until `plan` puts the window itself in."""
+        """The window as SQL. A window on the event time names no column, which only two functions of the SQL allow: one
+        of them is a placeholder until `plan` puts in the window itself.
+        """
         if step.on is not None:
             return step.call
         if not isinstance(step.window, Slide):

@@ -1,4 +1,4 @@
-"""All streams of a database at work: taking in what is there, running in the background, stopping."""
+"""Runs the streams of a database: processing what is there, running in the background, stopping."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_SECONDS = 0.25
 _STARTED_AT_ONCE = (
-    2  # streams: each starts Python processes, and Spark waits ten seconds for one, on a busy machine, too
+    2  # streams: each starts Python processes, and Spark waits only ten seconds for one, even on a busy machine
 )
-_SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
+_SIDE_SINK_SECONDS = 2.0  # how long a tick waits for side sinks, unless they fail
 
 
 class Streams:
@@ -33,7 +33,7 @@ class Streams:
         self._clock: threading.Thread | None = None
 
     def process(self) -> None:
-        """Take in all that is there, what streams send back to sources included, and give side sinks a moment."""
+        """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""
         self._send_back()
         while True:
             for streams in self._levels():
@@ -56,7 +56,7 @@ class Streams:
             self._clock.start()
 
     def join(self, stream: RunningStream) -> None:
-        """Let a stream run if the others do."""
+        """Start a stream if the others are running."""
         if self.is_live:
             stream.start()
             stream.publish()
@@ -64,13 +64,13 @@ class Streams:
                 upstream.router.readers.add(stream.publish)
 
     def publish(self) -> None:
-        """Let streams that run see what was written."""
+        """Let running streams see what was written."""
         if self.is_live:
             for stream in self._opened():
                 stream.publish()
 
     def stop(self, graceful: bool) -> None:
-        """End all queries, after `halt`; a graceful stop takes in all that is there and gives out what is still
+        """End all queries, after `halt`; a graceful stop first processes everything that is there and emits what is
         open.
         """
         try:
@@ -84,14 +84,14 @@ class Streams:
                 stream.stop()
 
     def halt(self) -> None:
-        """End the heartbeat; to be called without the guard, which it may be waiting for."""
+        """End the heartbeat. Call it without holding the guard, which the heartbeat may be waiting for."""
         self.is_live = False
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.join()
 
     def _keep_time(self) -> None:
-        """While the streams run by themselves, let them notice that time passes."""
+        """While the streams run in the background, let them notice that time passes."""
         while self.is_live:
             with self._guard:
                 if self.is_live and self._send_back():
@@ -106,7 +106,7 @@ class Streams:
         return [stream for streams in self._levels() for stream in streams]
 
     def _send_back(self) -> bool:
-        """Hand rows that streams reinject to their sources; says whether there were any."""
+        """Hand rows that streams reinject to their sources; returns whether there were any."""
         sent = False
         for router in [stream.router for stream in self._opened()]:
             outbox = router.side.outbox
@@ -117,7 +117,7 @@ class Streams:
 
 
 def _process_together(streams: list[RunningStream]) -> None:
-    """Let streams take in all that is there; all of them work while the first one is waited for."""
+    """Let streams process everything that is there; all of them work while we wait for the first."""
     for stream in streams:
         stream.start()
         stream.publish()

@@ -166,12 +166,12 @@ WRONG = [
     (lambda: clicks().window(tumble("1 m")).agg(n="count(q)").plan(), "agg(n): there is no column q"),
     (lambda: clicks().window(tumble("1 m")).agg(n="v").plan(), "agg(n): v is neither a group key nor aggregated"),
     (lambda: clicks().window(tumble("1 m")).agg(), "agg() needs an aggregate"),
-    (lambda: clicks().group_by("k").agg(n="count(*)").plan(), "agg() without a window would never give anything"),
-    (lambda: clicks().group_by("k").window(tumble("1 m")).plan(), "group_by() and window() alone give nothing"),
+    (lambda: clicks().group_by("k").agg(n="count(*)").plan(), "agg() without a window would never emit anything"),
+    (lambda: clicks().group_by("k").window(tumble("1 m")).plan(), "group_by() and window() alone select nothing"),
     (lambda: clicks().window("1 m"), "window() takes a window"),  # type: ignore[arg-type]
     (lambda: tumble("ten"), "tumble(size): 'ten' is not a duration"),
     (lambda: tumble("0 s"), "tumble(): the window's size is 0"),
-    (lambda: tumble(10), "a duration is text or a timedelta"),  # type: ignore[arg-type]
+    (lambda: tumble(10), "a duration must be text or a timedelta"),  # type: ignore[arg-type]
     (lambda: hop(size="5 s", slide="10 s"), "hop(): the slide (10s) is larger than the size (5s)"),
     (lambda: slide("0 s"), "slide(lookback)"),
     (lambda: unbound().event_time("tss"), "event_time(column): there is no column tss\n  help: did you mean ts?"),
@@ -180,7 +180,7 @@ WRONG = [
     (lambda: unbound().event_time("at", lag="5"), "event_time(lag): "),
     (lambda: clicks().deduplicate("idd", within="1 m"), "deduplicate(): there is no column idd"),
     (lambda: clicks().deduplicate(within="1 m"), "deduplicate() needs a column"),
-    (lambda: clicks().select("k").event_time("at"), "event_time() is about the DataFrame's own columns"),
+    (lambda: clicks().select("k").event_time("at"), "event_time() applies to the DataFrame's own columns"),
     (lambda: clicks().emit("on close"), "emit(): there is no mode 'on close'"),
     (lambda: clicks().emit(), "emit() takes a mode or every="),
     (lambda: clicks().late_policy("lenient"), "late_policy(): there is no policy 'lenient'"),

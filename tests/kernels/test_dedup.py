@@ -43,13 +43,13 @@ def test_the_same_id_further_away_is_another_event() -> None:
     assert driver.counts == {"used": 3, "duplicate": 4}
 
 
-def test_null_is_no_id() -> None:
+def test_null_is_not_an_id() -> None:
     driver = within(10)
     driver.batch([(0, "A", 1, None), (0, "A", 1, None)])
     assert driver.counts == {"used": 2}
 
 
-def test_ids_are_forgotten_when_no_duplicate_can_be_used_any_more() -> None:
+def test_ids_are_forgotten_when_no_duplicate_could_be_used_any_more() -> None:
     driver = within(5)
     driver.batch([(0, "A", 1, "x")])
     driver.batch([(0, "A", 1, "x")], watermark=9)

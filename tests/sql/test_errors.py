@@ -1,4 +1,4 @@
-"""Wrong SQL, what is said of it, and which part of it is underlined: errors.yaml."""
+"""Wrong SQL, its error message, and which part of it is underlined: errors.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`[transforms.NAME]` as CREATE STREAM. What the SQL says goes before what the section says."""
+"""`[transforms.NAME]` as CREATE STREAM. What the SQL says takes precedence over the section."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ WHOLE = ("options", "side_output")
 
 
 def create_stream(name: str, section: Section, catalog: Catalog, defaults: TimeDefaults) -> Assembled:
-    """The statement; raises what is wrong with the section and with its SQL."""
+    """The statement; raises an error for any mistake in the section or its SQL."""
     sql = section.required("sql", 'write sql = "SELECT ... FROM ..."').strip()
     statement = _parsed(name, section, sql)
-    sql = sql[: len(statement.text) - len(_prefix(name))]  # without a semicolon and what follows it
+    sql = sql[: len(statement.text) - len(_prefix(name))]  # without a semicolon and anything after it
     end = statement.query.span.end - len(_prefix(name))
     body, tail = Fragment(section.place("sql"), sql[:end]), Fragment(section.place("sql"), sql[end:])
     return Assembled(
@@ -51,12 +51,12 @@ def _parsed(name: str, section: Section, sql: str) -> CreateStream:
     text = Assembled(section.path, _prefix(name), Fragment(section.place("sql"), sql))
     if sql.split(None, 1)[0].upper() == "CREATE":
         raise OptionError(
-            f"{section.place('sql')} is the SELECT of the stream {name}", help="leave CREATE STREAM ... AS out"
+            f"{section.place('sql')} must be the SELECT of the stream {name}", help="leave out CREATE STREAM ... AS"
         )
     with text.errors():
         statements = parse_statements(text.text)
         if len(statements) != 1 or not isinstance(statements[0], CreateStream):
-            raise OptionError("sql is one SELECT", help="write further streams as [transforms.NAME] of their own")
+            raise OptionError("sql must be one SELECT", help="give each further stream its own [transforms.NAME]")
     return statements[0]
 
 
@@ -76,7 +76,7 @@ def _options(section: Section, statement: CreateStream, defaults: TimeDefaults) 
 
 
 def _side_output(section: Section) -> dict[str, Literal]:
-    """`[transforms.NAME.side_output]`: the same keys as options of CREATE STREAM, without their first word."""
+    """`[transforms.NAME.side_output]`: the keys are options of CREATE STREAM without the `side_output.` in front."""
     if "side_output" not in section:
         return {}
     keys = [f"{kind}.{key}" for kind in KINDS for key in ROUTE_KEYS]
@@ -103,10 +103,12 @@ def _watermark(section: Section, statement: CreateStream, catalog: Catalog, defa
         return []
     if len(statement.query.selects) > 1:
         place = section.place("event_time_field" if field is not None else "watermark_lag")
-        raise OptionError(f"{place} is for one SELECT", help="write SELECT ... FROM (SELECT ... UNION ALL SELECT ...)")
+        raise OptionError(
+            f"{place} works only with a single SELECT", help="write SELECT ... FROM (SELECT ... UNION ALL SELECT ...)"
+        )
     sources = list(_sources(statement.query, catalog))
     if not sources:
-        return []  # lowering says what is wrong with FROM
+        return []  # lowering will report what is wrong with FROM
     column = field if field is not None else _declared_column(section, sources)
     chosen = lag if lag is not None else _declared_lag(section, sources)
     place = section.place("event_time_field" if field is not None else "watermark_lag")
@@ -144,7 +146,7 @@ def _declared_lag(section: Section, sources: list[Source]) -> str:
 
 
 def _has_watermark(query: QueryNode) -> bool:
-    """Whether the SQL names a watermark of its own, at whatever depth."""
+    """Whether the SQL has a watermark of its own, at any depth."""
     return any(_select_has_watermark(select) for select in query.selects)
 
 
@@ -169,7 +171,7 @@ def _tail(section: Section, statement: CreateStream) -> list[Part]:
     emit, late_to = section.text("emit"), section.text("late_to")
     for key, value, is_given in (("emit", emit, statement.emit.mode), ("late_to", late_to, statement.emit.late_to)):
         if value is not None and is_given is not None:
-            raise OptionError(f"{section.place(key)}: the SQL says it already", help="keep one of them")
+            raise OptionError(f"{section.place(key)}: the SQL already says this", help="keep one of them")
     if emit is not None:
         parts += ["\nEMIT ", Fragment(section.place("emit"), emit_clause(section.place("emit"), emit))]
     if late_to is not None:

@@ -14,4 +14,4 @@ FALLBACKS = {
     FROM_PROCESSING: "event_time_from_processing_time",
 }  # names of metrics
 
-METADATA_COLUMNS = ("@timestamp", "received_at")  # where a row says itself when it was received
+METADATA_COLUMNS = ("@timestamp", "received_at")  # columns in which a row itself says when it was received

@@ -1,4 +1,4 @@
-"""Side-output payloads: their field order, and the rows inside them given back as typed columns."""
+"""Side-output payloads: the order of their fields, and the rows inside them as typed columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON_FIELDS = ("group_key", "original_event")
 
 
 def to_payloads(side: pa.Table) -> pa.Table:
-    """Side rows as the operator gives them, in the form of PAYLOAD_SCHEMA."""
+    """Side rows from the operator, converted to PAYLOAD_SCHEMA."""
     start, end = side["window_start"].combine_chunks(), side["window_end"].combine_chunks()
     window = pa.StructArray.from_arrays(
         [start, end], fields=list(PAYLOAD_SCHEMA.field("window").type), mask=pc.is_null(start)
@@ -78,7 +78,7 @@ def original_rows(payloads: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def from_json(value: Any, type: pa.DataType) -> Any:
-    """A JSON value as the Python value that pyarrow takes for `type`; the inverse of how a payload is written."""
+    """A JSON value as the Python value that pyarrow takes for `type`; reverses how payloads are written."""
     if value is None:
         return None
     if pa.types.is_timestamp(type):

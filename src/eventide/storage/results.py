@@ -1,10 +1,10 @@
-"""What a stream gave: for each batch its rows, its side output and its account, there whole or not at all.
+"""What a stream emitted: for each batch its rows, its side output and its account, all or nothing.
 
     NNNNNNNNNNNN.main.arrow   rows of the stream            (only if there are any)
     NNNNNNNNNNNN.side.arrow   side-output payloads          (only if there are any)
-    NNNNNNNNNNNN.json         account and totals; written last: a batch without it did not happen
+    NNNNNNNNNNNN.json         account and totals; written last: a batch without it does not count
 
-Totals run through all batches, so that the newest account is the sum of all.
+Totals accumulate over all batches, so the newest account has the sum of all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Results:
         self._latest = account
 
     def batches(self, after: int = -1) -> list[int]:
-        """The batches that are kept, later than `after`, in order."""
+        """The stored batches later than `after`, in order."""
         return [batch for batch in list(self._batches) if batch > after]
 
     def side(self, batch: int) -> pa.Table | None:

@@ -1,8 +1,8 @@
 """The fused scan: read, decode, resolve event time, filter, project and pack inside one task.
 
-Rows then never cross from the JVM to Python one column at a time. Lines that only Spark can judge leave as they are,
-for Spark to decode behind the scan. A scan behind which nobody decodes ends with a row that says so: the batch is then
-taken again by a plan that decodes.
+Rows then never cross from the JVM to Python one column at a time. Lines that only Spark can judge leave the scan
+undecoded, for Spark to decode afterwards. In a plan in which Spark does not, the scan ends with a row that says so: the
+batch is then repeated by a plan in which it does.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
 from eventide.tasks.packing import HOW, PACKED, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
 
-# What a scan gives: packed rows, and lines that Spark must decode.
+# What a scan returns: packed rows, and lines that Spark must decode.
 ROW, RECEIVED = "row", "received"
 SCANNED = pa.schema([*PACKED, (ROW, pa.string()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
-_MOST_ROWS = 1_000_000  # of one task held back before they are packed
-_FILE_BITS = 44  # of an order of arrival: below them the place in the file, above them the file
+_MOST_ROWS = 1_000_000  # that a task collects before it packs them
+_FILE_BITS = 44  # in an order of arrival: the place in the file is below them, the file's number above
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """Where the event time is; no column: the time of the batch counts."""
+    """Where the event time is; without a column, the time of the batch counts."""
 
     column: str | None = None
     parser: EpochUnit | Iso8601 | SparkTimestamp | None = None
     max_future_skew: int = 0
 
     def resolved(self, rows: pa.Table, received: int, at: int) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """TS, HOW and DETAIL. `received` is what the source knows of the rows' time, `at` is the time of the batch."""
+        """TS, HOW and DETAIL. `received` is what the source knows about the rows' time, `at` is the time of the
+        batch.
+        """
         count = rows.num_rows
         if self.column is None:
             return _all(at, count), _all(DECLARED, count, pa.int8()), pa.nulls(count, pa.string())
@@ -82,7 +84,7 @@ class Resolution:
 
 @dataclass(frozen=True)
 class FusedScan:
-    """Everything between files and the operator for one source. `identity` tells a row from its re-delivery."""
+    """Everything between files and the operator for one source. `identity` recognises a redelivered row."""
 
     reader: JsonLines | RawLines | RowGroups
     resolution: Resolution
@@ -90,13 +92,13 @@ class FusedScan:
     packed: tuple[tuple[str, Expression], ...]
     packing: Packing
     identity: Expression | None = None
-    numbered: bool = False  # whether the kernel must know in which order rows came
-    leaves_lines: bool = True  # whether Spark decodes, behind the scan, what this one does not
+    numbered: bool = False  # whether the kernel must know the order in which rows arrived
+    leaves_lines: bool = True  # whether Spark decodes, after the scan, what the scan does not
 
     def read(
         self, ranges: Iterable[FileRange], at: int, task: int, bound: TimeBound | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound` rows may be folded."""
+        """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
         held: list[pa.Table] = []
         count = 0
         for file in ranges:
@@ -119,7 +121,7 @@ class FusedScan:
             yield self._packed(held, task, bound)
 
     def _arrivals(self, rows: pa.Table, received: int, at: int, first: int) -> pa.Table:
-        """The rows that pass, with the columns that the operator gets."""
+        """The rows that pass the filters, with the columns that the operator gets."""
         ts, how, detail = self.resolution.resolved(rows, received, at)
         columns = {TS: ts, HOW: how, DETAIL: detail}
         if self.numbered:
@@ -158,7 +160,7 @@ def _all(value: int, count: int, type: pa.DataType | None = None) -> pa.Array:
 
 
 def _within(values: pa.Array, low: int, high: int) -> pa.Array:
-    """The values, NULL in place of those that lie outside."""
+    """The values, with NULL for those out of range."""
     bounds = pc.min_max(values).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
         return values

@@ -1,4 +1,4 @@
-"""The select list and HAVING where the kernel runs: rows leave the operator as the user sees them."""
+"""Evaluates the select list and HAVING where the kernel runs: rows leave the operator as the user sees them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eventide.tasks.expressions import Column, Expression, columns_of, evaluate
 from eventide.tasks.portable import NotPortableError, portable
 
 WINDOW_ID = "window_id"
-RANK = "__rank"  # main rows of a batch leave in this order; NULL: as they come
+RANK = "__rank"  # main rows of a batch are emitted in this order; NULL: as they come
 
 
 @dataclass(frozen=True)

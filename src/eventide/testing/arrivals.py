@@ -1,6 +1,6 @@
 """From a source's rows to what reaches the operator: the resolution chain, WHERE, SELECT in FROM, the packed columns.
 
-    SQL override -> the column that the source declares -> what the source knows of the row -> the time of the batch
+    SQL override -> the column that the source declares -> what the source knows about the row -> the time of the batch
 
 On Spark these are expressions that Spark evaluates; here they are evaluated row by row.
 """
@@ -24,21 +24,21 @@ Values = Mapping[str, Any]  # by lower-case name
 
 @dataclass(frozen=True)
 class Arrival:
-    """A row as it reaches the operator: its time or what is wrong with it, and its packed columns."""
+    """A row as it reaches the operator: its time, or what is wrong with it, and its packed columns."""
 
     time: int | None
     problem: str | None
     packed: Mapping[str, Any]
     original: Mapping[str, Any]  # by the user's names
     mark: int | None = None  # the watermark that the row carries
-    identity: Any = None  # the source and what its DEDUPLICATE BY names; None for a row that cannot be a duplicate
+    identity: Any = None  # the source and the values of its DEDUPLICATE BY columns; None: cannot be a duplicate
     within: int = 0
     input: int = 0  # the number of the input that it came from
     is_declared: bool = True  # whether its time is the one that was declared, and not a fallback
 
 
 def arrivals_of(number: int, input: Input, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
-    """What input `number` makes of rows that were written at `received`, in a batch that begins at `now`."""
+    """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`."""
     names = [column.name for column in input.columns]
     for values in rows:
         row, time, problem, is_declared = _scanned(input, values, now, received)
@@ -55,7 +55,7 @@ def arrivals_of(number: int, input: Input, rows: Sequence[Sequence[Any]], now: i
 
 
 def is_carried(input: Input) -> bool:
-    """Whether rows carry the watermark, in place of event time and lag."""
+    """Whether rows carry the watermark themselves, instead of event time and lag."""
     return isinstance(input.watermark, EventTimeWatermark) and input.watermark.carried is not None
 
 
@@ -82,7 +82,7 @@ def _scanned(
 
 
 def _declared(source: Source, row: Values) -> tuple[Any, str]:
-    """The value of the declared event time and its type. Of several messages the first that is there counts."""
+    """The value of the declared event time and its type. Of several messages, the first that is not NULL counts."""
     for declaration in source.messages:
         message, _, column = declaration.column.lower().partition(".")
         if row[message] is not None:
@@ -93,7 +93,7 @@ def _declared(source: Source, row: Values) -> tuple[Any, str]:
 
 
 def _metadata(source: Source, row: Values) -> int | None:
-    """The time of receipt that the row itself holds, unless that is the event time."""
+    """The time of receipt in the row itself, unless that column is the event time."""
     declared = {time.column.lower() for time in source.messages or ((source.event_time,) if source.event_time else ())}
     for name in METADATA_COLUMNS:
         value = None if name in declared else row.get(name)
@@ -120,14 +120,15 @@ def _mark(input: Input, row: Values, problem: str | None) -> int | None:
 
 
 def _identity(source: Source, row: Values) -> Any:
-    """NULL is no id: the row is never a duplicate."""
+    """NULL is not an id: the row is never a duplicate."""
     values = () if source.dedup is None else tuple(row[name.lower()] for name in source.dedup.columns)
     return None if not values or all(value is None for value in values) else (source.name, *values)
 
 
 def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
-    """The row behind the filters and projections of its input; None if a filter holds it back. A row that did not
-    decode has no values to judge it by, and passes."""
+    """The row after the filters and projections of its input; None if a filter removes it. A row that could not be
+    decoded has no values to judge it by, and passes.
+    """
     for step in input.steps:
         if isinstance(step, Filter):
             if problem != UNDECODABLE and not holds(step.condition, row):
@@ -140,7 +141,7 @@ def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str
 def _overridden(
     sql: str | None, row: Values, time: int | None, problem: str | None, source: Source, now: int
 ) -> tuple[int | None, str | None, bool]:
-    """The time that the query itself names, if it is not NULL, in place of what the scan found; and whether it is."""
+    """The time that the query itself names, if it is not NULL, instead of what the scan found; and whether it is."""
     value = None if sql is None or problem == UNDECODABLE else evaluate(sql, row)
     if value is None:
         return time, problem, False

@@ -25,7 +25,7 @@ class UnsupportedExpressionError(EventideError):
 
 def unsupported(what: str) -> UnsupportedExpressionError:
     return UnsupportedExpressionError(
-        f"the reference model does not know {what}", help="run it on Spark, or write it with simpler means"
+        f"the reference model does not know {what}", help="run it on Spark, or write it more simply"
     )
 
 

@@ -1,4 +1,4 @@
-"""A stream on bare kernels: the same batches as the reference model, the kernels of the engine, and no Spark."""
+"""A stream on bare kernels: the reference model's batches, the engine's kernels, and no Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from eventide.testing.values import micros_of
 
 
 class KernelRunner(BatchRunner):
-    """One kernel for all shards, as a Spark task has it, and a store in memory for each."""
+    """One kernel for all shards, as in a Spark task, and an in-memory store for each shard."""
 
     def __init__(self, stream: Stream, shards: int = 1, resolution: int = MILLISECOND) -> None:
         super().__init__(stream, resolution)
@@ -38,7 +38,7 @@ class KernelRunner(BatchRunner):
         self._seq = 0
 
     def restart(self) -> None:
-        """Nothing survives but what was pickled: the spec and the stores. Spark keeps the timers."""
+        """Only what was pickled survives: the spec and the stores. Spark keeps the timers."""
         self.spec, self.stores = pickle.loads(pickle.dumps((self.spec, self.stores)))
         self._kernel = self.spec.build()
 
@@ -66,7 +66,7 @@ class KernelRunner(BatchRunner):
             self._keep(shard, self._kernel.on_flush(until, Clock(watermark, now), store), step)
 
     def _shard(self, arrival: Arrival) -> int:
-        """All rows that must meet go to one shard, by the rules of the engine."""
+        """Rows that must meet go to the same shard, by the engine's rules."""
         operator = self.physical.operator
         match co_location(self.physical):
             case CoLocation.EVERYTHING:

@@ -43,7 +43,7 @@ def packed_types(physical: Physical, side: int = 0) -> dict[str, pa.DataType]:
 
 
 def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
-    """The type that Spark gives an aggregate call."""
+    """The result type of an aggregate call in Spark."""
     if call.function == "count":
         return pa.int64()
     kind = types[call.inputs[0]]
@@ -56,7 +56,7 @@ def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
 
 
 def common(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """The type that holds values of all of these."""
+    """A type that can hold values of all of these."""
     if len(set(kinds)) == 1:
         return kinds[0]
     if not all(kind in _WIDTHS for kind in kinds):

@@ -70,7 +70,7 @@ def test_ordered_forwarding_is_always_strict() -> None:
     )
 
 
-def test_a_flush_lets_everything_go_and_nothing_older_follows() -> None:
+def test_a_flush_emits_everything_and_nothing_older_follows() -> None:
     shard = Shard(ORDERED)
     shard.rows([(5, "a", 1), (9, "a", 2)])
     assert [row["v"] for row in iter_rows(shard.kernel.on_flush(9, Clock(None, 0), shard.store).main)] == [1, 2]

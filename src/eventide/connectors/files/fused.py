@@ -1,4 +1,4 @@
-"""The fused scan in a streaming query: what tasks have packed, and behind it the lines that they left to Spark."""
+"""The fused scan in a streaming query: the rows that tasks have packed, and the lines that they left to Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     cloudpickle.register_pickle_by_value(fused_files)  # type: ignore[no-untyped-call]  # so that planning a batch imports nothing
     spark.createDataFrame(
         [], "nothing int"
-    )  # makes this session the active one, which is where Spark looks data sources up
+    )  # makes this session the active one, which is where Spark looks up data sources
     try:
         spark.dataSource.register(FusedFiles)
     except AnalysisException as error:
@@ -42,7 +42,7 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
 
 
 def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool) -> FusedScan:
-    """`numbered`: whether rows say in which order they came; `decodes`: whether Spark decodes, behind the scan, what
+    """`numbered`: whether rows say in which order they arrived; `decodes`: whether Spark decodes, after the scan, what
     only it can.
     """
     parser = (
