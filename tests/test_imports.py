@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
     "fluent": ({"connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime"}, {"pyarrow"}),
-    "admission": ({"errors", "storage"}, set()),
+    "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),
     "connectors": (
         {"admission", "errors", "eventtime", "kernels", "plan", "result", "storage", "tasks"},
         {"pyspark", "pyarrow", "psycopg"},
