@@ -130,7 +130,8 @@ class LoadShedder:
 
 def _falls(hashes: Hashes, ratios: npt.NDArray[np.float64]) -> Bools:
     """By the upper half of a hash."""
-    return np.less(hashes >> np.uint64(32), np.round(ratios * _ALL).astype(np.uint64))
+    fallen: Bools = hashes >> np.uint64(32) < np.round(ratios * _ALL).astype(np.uint64)
+    return fallen
 
 
 def row_hashes(identity: Sequence[pa.Array], rows: int) -> Hashes:
