@@ -21,7 +21,8 @@ _LEAST_WORK = 0.2  # of the fixed cost: what a batch does at least where its tar
 _MOST_BATCHES = 8  # over which arrivals are averaged
 
 _MEMORY = 0.97  # weight of a batch against the next newer one
-_PULL, _FIRST_GUESS = 0.01, 0.5  # towards a fixed cost of half the shortest batch
+_PULL = 0.004  # of a guess against what batches show
+_GUESS_SHORT, _GUESS_LONG = 0.5, 0.1  # of the shortest batch, if it kept to the target and if not
 _MOST_FIXED = 0.95  # of the shortest batch: rows always cost something
 _QUICKNESS = 0.06  # weight of a new batch in the slowness of the moment
 _FAR_OFF, _BELIEVED = 1.35, 5
@@ -69,10 +70,11 @@ class BatchCost:
 
     The line is learned slowly, from small batches as well as large ones, since only both together tell its two figures
     apart. How slow the machine is at the moment is learned fast: a single batch that is far off counts as a little off,
-    and three in a row are believed.
+    and several in a row are believed. `target` is how long a batch should last, in seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, target: float) -> None:
+        self._target = target
         self._sums = [0.0] * 5  # of weights, rows, rows squared, seconds, seconds × rows
         self._shortest = math.inf
         self._recent: deque[float] = deque(maxlen=_BELIEVED)
@@ -111,27 +113,32 @@ class BatchCost:
         self._slowness *= off**_QUICKNESS
 
     def _fit(self) -> tuple[float, float]:
-        """Least squares of the relative errors. A pull on `fixed` decides where all batches have had one size."""
+        """Least squares of the relative errors. A pull on `fixed` decides where all batches have had one size: to the
+        guess that expects more of a batch of the target's length, so that nothing is shed for want of knowledge.
+        """
         w, wr, wrr, ws, wsr = self._sums
         pull = _PULL * w
-        guess = _FIRST_GUESS * self._shortest
+        guess = (_GUESS_SHORT if self._shortest <= self._target else _GUESS_LONG) * self._shortest
         fixed = ((ws + pull * guess) * wrr - wr * wsr) / ((w + pull) * wrr - wr * wr)
         fixed = min(max(fixed, 0.0), _MOST_FIXED * self._shortest)
         return fixed, (wsr - fixed * wr) / wrr
 
 
 class LoadMeter:
-    """`observe` each batch when it has ended. `target` is how long a batch should last, in seconds."""
+    """`observe` each batch when it has ended. `target` is how long a batch should last, in seconds.
+
+    Of the first batch only the rows count: it starts workers and compiles code.
+    """
 
     def __init__(self, target: float) -> None:
         self._target = target
-        self._cost = BatchCost()
+        self._cost = BatchCost(target)
         self._last: BatchLoad | None = None
         self._arrivals: deque[tuple[float, float]] = deque(maxlen=_MOST_BATCHES)  # rows, and seconds in which they came
 
     def observe(self, batch: BatchLoad) -> LoadScore:
         seconds = batch.ended - batch.started
-        if batch.kept > 0 and seconds > 0:
+        if self._last is not None and batch.kept > 0 and seconds > 0:
             self._cost.add(batch.kept, seconds)
         capacity, length = self._capacity()
         rate = self._rate(batch)

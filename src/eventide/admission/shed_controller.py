@@ -19,18 +19,17 @@ from eventide.admission.load import LoadScore
 
 @dataclass(frozen=True)
 class ShedTuning:
-    """`step` is the least change of the ratio, `haste` the part of a rise that is made at once. `headroom` is what is
-    kept free of the capacity while shedding: the first figure always, up to the second as there is more to catch up on.
-    `jump` is the change of demand that is followed at once, as a factor; smaller ones count by `weight` against what
-    was known.
-    """
+    """How hastily the ratio follows. Shares and factors, found with the curves of `tests/admission`."""
 
-    step: float = 0.03
-    headroom: tuple[float, float] = (0.02, 0.07)
-    jump: float = 1.35
-    weight: float = 0.25
-    haste: float = 0.8
-    begin: float = 1.05  # the score at which shedding begins
+    step: float = 0.03  # the least change, as a share of what is kept
+    haste: float = 0.8  # the part of a rise that is made at once
+    headroom: tuple[float, float] = (
+        0.02,
+        0.07,
+    )  # of the capacity, kept free: always; when there is much to catch up on
+    jump: float = 1.35  # a change of demand that is believed at once
+    weight: float = 0.25  # of a smaller one against what was known
+    begin: float = 1.05  # the suffering at which shedding begins
     most: float = 0.99
 
 
@@ -53,8 +52,8 @@ class ShedController:
             self.ratio = 0.0
             return self.ratio
         wanted = min(1 - (1 - self._headroom(suffering)) / demand, self._tuning.most)
-        if abs(wanted - self.ratio) > self._tuning.step:
-            rise = wanted - self.ratio
+        rise = wanted - self.ratio
+        if abs(rise) > self._tuning.step * (1 - self.ratio):
             self.ratio += rise * self._tuning.haste if rise > 0 else rise
         return self.ratio
 
