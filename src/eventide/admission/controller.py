@@ -63,7 +63,10 @@ class AdmissionState:
         try:
             found = json.loads(blob)
             if found["version"] != _VERSION:
-                raise CheckpointError(f"the state of admission has version {found['version']}, and {_VERSION} is known")
+                raise CheckpointError(
+                    f"the state of admission has version {found['version']}, and {_VERSION} is known here",
+                    help="run the version of Eventide that wrote the checkpoint, or a newer one",
+                )
             return cls(found["seen"], None if found["bucket"] is None else BucketState.from_json(found["bucket"]))
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
