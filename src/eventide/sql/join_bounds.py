@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventide.errors import SqlError
@@ -15,6 +15,7 @@ from eventide.sql.scope import Reference, references, single_reference
 from eventide.sql.syntax import JoinNode
 from eventide.sql.time_bounds import Range, TimeBounds
 from eventide.sql.tokens import Span, calls
+from eventide.sql.type_names import TIME_TYPES
 
 _OUTER = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
 _UNBOUNDED_MODES = (EmitMode.ON_UPDATE, EmitMode.CHANGES)
@@ -81,7 +82,7 @@ class BoundFinder:
         if total.lower is None or total.upper is None:
             raise places[-1].error(
                 "this bounds the time on one side only, so rows would have to be kept for ever",
-                f"bound both sides: {self._example()}",
+                f"bound both sides, as in {self._example()}, or add WITHIN INTERVAL '10' SECOND",
             )
         if total.lower > total.upper:
             raise places[-1].error("no two rows can meet within this bound", f"write {self._example()}")
@@ -92,8 +93,15 @@ class BoundFinder:
         return None if found is None else (found, condition)
 
     def _unbounded(self) -> SqlError:
-        for condition, reference in self._other_times():
-            return self._not_the_event_time(condition, reference)
+        for condition in (*self.conditions.on, *self.conditions.where):
+            reference = self._other_time(condition)
+            if reference is not None:
+                return self._not_the_event_time(condition, reference)
+            if self._is_about_times(condition):
+                return condition.error(
+                    "this is no bound of the time between the two rows that is known beforehand",
+                    f"add or subtract intervals, as in {self._example()}, or add WITHIN INTERVAL '10' SECOND",
+                )
         right = self.scope.right.qualifier or "the right side"
         add = f"add WITHIN TUMBLE(INTERVAL '10' SECOND) behind {right}, or a condition such as {self._example()}"
         if self.mode in _UNBOUNDED_MODES:
@@ -104,23 +112,26 @@ class BoundFinder:
         left, right = self.scope.time_name(0), self.scope.time_name(1)
         return f"{right} BETWEEN {left} - INTERVAL '10' SECOND AND {left} + INTERVAL '10' SECOND"
 
-    def _other_times(self) -> Iterator[tuple[Span, Reference]]:
-        """Comparisons of both sides that would be bounds if they were about the event times."""
-        for condition in [*self.conditions.on, *self.conditions.where]:
-            compared = comparison(condition)
-            is_bound = between(condition) is not None or (
-                compared is not None and compared.operator not in ("=", "<=>")
-            )
-            named = references(condition)
-            if is_bound and {self.scope.known(reference).side for reference in named} == {0, 1}:
-                yield from ((condition, reference) for reference in named if self.scope.time_side(reference) is None)
+    def _other_time(self, condition: Span) -> Reference | None:
+        """A time of another kind that a comparison of both sides compares; None for other conditions."""
+        named = references(condition)
+        if not _is_range(condition) or {self.scope.known(reference).side for reference in named} != {0, 1}:
+            return None
+        for reference in named:
+            if self.scope.time_side(reference) is None and self.scope.known(reference).column.type in TIME_TYPES:
+                return reference
+        return None
+
+    def _is_about_times(self, condition: Span) -> bool:
+        """A comparison of the two event times that `TimeBounds` could not read."""
+        return _is_range(condition) and {self.scope.time_side(each) for each in references(condition)} == {0, 1}
 
     def _not_the_event_time(self, condition: Span, reference: Reference) -> SqlError:
         name = ".".join(reference.parts)
         return condition.error(
             f"{name} is not the event time of its side, so this is no bound in time",
-            f"declare EVENT TIME in the source, or write WATERMARK {reference.parts[-1]} DELAY OF INTERVAL 10 SECONDS "
-            "behind it in FROM",
+            f"declare EVENT TIME in the source, write WATERMARK {reference.parts[-1]} DELAY OF INTERVAL 10 SECONDS "
+            f"behind it in FROM, or {'add a condition on the event times' if self.join.asof else 'add WITHIN'}",
         )
 
     # ASOF ---------------------------------------------------------------------------------------------------------
@@ -168,9 +179,8 @@ class BoundFinder:
         return True
 
     def _no_match(self, condition: Span) -> SqlError:
-        named = references(condition)
-        other = next((each for each in named if self.scope.time_side(each) is None), None)
-        if other is not None and {self.scope.known(each).side for each in named} == {0, 1}:
+        other = self._other_time(condition)
+        if other is not None:
             return self._not_the_event_time(condition, other)
         return condition.error("MATCH_CONDITION compares the event times of both sides", self._write_match())
 
@@ -208,8 +218,10 @@ class BoundFinder:
         if lower in (0, 1) and (upper is None or upper >= lower):
             return Asof(Nearest.AFTER, lower == 1, upper)
         if total == Range():
-            for condition, reference in self._other_times():
-                raise self._not_the_event_time(condition, reference)
+            for condition in self.conditions.on:
+                other = self._other_time(condition)
+                if other is not None:
+                    raise self._not_the_event_time(condition, other)
             raise self.join.words.error("an ASOF join compares the event times of both sides", self._write_match())
         raise self._place().error(
             "ASOF takes the closest row before or after, so it compares the two times as they are", self._write_match()
@@ -217,3 +229,8 @@ class BoundFinder:
 
     def _place(self) -> Span:
         return self.join.match or self.join.on or self.join.words
+
+
+def _is_range(condition: Span) -> bool:
+    compared = comparison(condition)
+    return between(condition) is not None or (compared is not None and compared.operator not in ("=", "<=>"))

@@ -54,9 +54,10 @@ class AboveJoin:
         """The name of a column without an alias."""
         reference = single_reference(span)
         if reference is not None and self.scope.behind().find(reference) is None:
-            parts = self._unqualified(reference)
-            if parts[0] in (ROWTIME, *_OF_WINDOWS):
-                return parts[0]
+            is_bound = self._table_bound(reference) is not None
+            name = reference.parts[-1] if is_bound else self._unqualified(reference)[0]
+            if is_bound or name in (ROWTIME, *_OF_WINDOWS):
+                return name
         return name_of_expression(span, self._column_name)
 
     def star(self, item: SelectItem) -> list[Named]:
@@ -119,12 +120,20 @@ class AboveJoin:
             f"write {self.scope.qualified(number, name)} for the column, or rename it in a subquery",
         )
 
+    def _table_bound(self, reference: Reference) -> str | None:
+        """The bound of a window that a window table gives under this name."""
+        for side in self.scope.sides:
+            alone = side.window_bound_called(reference.parts[0]) if len(reference.parts) == 1 else None
+            bound = alone or side.window_bound(reference)
+            if bound is not None:
+                return bound
+        return None
+
     def _unqualified(self, reference: Reference) -> list[str]:
         """The parts without the name of a side, and a window's bound as the plan calls it."""
-        for side in self.scope.sides:
-            bound = side.window_bound(reference)
-            if bound is not None:
-                return [bound]
+        bound = self._table_bound(reference)
+        if bound is not None:
+            return [bound]
         parts = [part.lower() for part in reference.parts]
         qualifiers = [side.qualifier.lower() for side in self.scope.sides if side.qualifier is not None]
         return parts[1:] if len(parts) > 1 and parts[0] in qualifiers and parts[1] in _OF_WINDOWS else parts

@@ -31,7 +31,7 @@ class Found:
 
 @dataclass(frozen=True)
 class JoinScope:
-    """`merged` are the columns of USING, which need no qualifier. Behind semi and anti joins the right side is hidden."""
+    """`merged` are the columns of USING, which need no qualifier. Behind a semi or anti join the right is hidden."""
 
     left: Side
     right: Side

@@ -23,7 +23,7 @@ class Side:
     scope: Scope
     time: str | None
     window: WindowCall | None = None
-    window_columns: Mapping[str, str] = field(default_factory=dict)  # lower-case name: window_start or window_end
+    window_columns: Mapping[str, str] = field(default_factory=dict)  # name: window_start or window_end
 
     @property
     def qualifier(self) -> str | None:
@@ -33,8 +33,12 @@ class Side:
         """`window_start` or `window_end`, if that is what a reference with this side's name means."""
         parts = [part.lower() for part in reference.parts]
         if len(parts) == 2 and self.qualifier is not None and parts[0] == self.qualifier.lower():
-            return self.window_columns.get(parts[1])
+            return self.window_bound_called(parts[1])
         return None
+
+    def window_bound_called(self, name: str) -> str | None:
+        """The same for a name without a qualifier."""
+        return next((bound for known, bound in self.window_columns.items() if known.lower() == name.lower()), None)
 
 
 def lower_side(node: TableRef | SubqueryRef | WindowTable, catalog: Readable) -> Side:
@@ -70,6 +74,11 @@ def _window_table(table: WindowTable, catalog: Readable) -> Side:
         raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys stand in ON")
     scope = lower_input(table.input, catalog)
     scope = replace(scope, qualifier=table.alias or scope.qualifier)
+    for name in WINDOW_BOUNDS:
+        if scope.find(name) is not None:
+            raise table.span.error(
+                f"{name} is a column of the input and of the window", f"rename it: TABLE (SELECT {name} AS other, ...)"
+            )
     call = window_of_table(table)
     return Side(scope, time_of(call, scope), call, {name: name for name in WINDOW_BOUNDS})
 
@@ -88,7 +97,7 @@ def _selected(select: SelectNode, inner: Side) -> Side:
         if item.star:
             passed.update(inner.window_columns)
         if bound is not None:
-            passed[(item.alias or item.expression.tokens[-1].text).lower()] = bound
+            passed[item.alias or item.expression.tokens[-1].text] = bound
         else:
             items.append(item)
     if not items:
@@ -102,7 +111,7 @@ def _bound(item: SelectItem, inner: Side) -> str | None:
     if reference is None:
         return None
     if len(reference.parts) == 1 and inner.scope.find(reference.parts[0]) is None:
-        return inner.window_columns.get(reference.parts[0].lower())
+        return inner.window_bound_called(reference.parts[0])
     return inner.window_bound(reference)
 
 

@@ -90,7 +90,7 @@ def _bound(span: Span, side: Side) -> str | None:
 
 def _shared_bound(name: Span, scope: JoinScope) -> str | None:
     """The same for a name in USING."""
-    left, right = (side.window_columns.get(name.tokens[0].text.lower()) for side in scope.sides)
+    left, right = (side.window_bound_called(name.tokens[0].text) for side in scope.sides)
     return left if left == right else None
 
 

@@ -69,7 +69,7 @@ def _lower(select: SelectNode, join: JoinNode, catalog: Readable, mode: EmitMode
     _refuse_one_name(join, left, right)
     scope = JoinScope(left, right, join.kind)
     conditions = _conditions(select, join, scope)
-    merged = tuple(name.tokens[0].text for name in join.using if name.tokens[0].text.lower() not in left.window_columns)
+    merged = tuple(name.tokens[0].text for name in join.using if left.window_bound_called(name.tokens[0].text) is None)
     bounded = BoundFinder(join, scope, conditions, mode).find()
     for condition in (*conditions.on, *conditions.where):
         refuse_windows(condition)
