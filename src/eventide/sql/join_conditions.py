@@ -13,7 +13,7 @@ from eventide.sql.conjuncts import comparison
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_windows import Conditions
 from eventide.sql.scope import Lookup, rewrite, single_reference
-from eventide.sql.tokens import Span
+from eventide.sql.tokens import Span, word
 
 _BOTH, _LEFT, _RIGHT, _NONE = {0, 1}, {0}, {1}, set[int]()
 # The sides whose rows a condition on that side alone may filter before the join, without another outcome.
@@ -82,6 +82,8 @@ def conjunction(conditions: Iterable[str]) -> str | None:
 def _sort(
     condition: Span, scope: JoinScope, made: Sorted, rest: list[str], lookup: Lookup, filtered: set[int], is_key: bool
 ) -> None:
+    if [word(token) for token in condition.tokens] == ["TRUE"]:
+        return
     key = _key(condition, scope) if is_key else None
     if key is not None:
         _add_key(made, key)
