@@ -20,32 +20,10 @@ _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 def interval_of(span: Span) -> int:
     """The microseconds of a span that is an interval and nothing else."""
-    micros, length = read_interval(span, lambda: _not_an_interval(span))
+    micros, length = read_interval(span, lambda: span.error("this is not an interval", HELP))
     if length != len(span.tokens):
         raise span.error("this is not an interval of a fixed length", HELP)
     return micros
-
-
-def read_signed_interval(span: Span) -> tuple[int, int]:
-    """The same for INTERVAL '-5' MINUTE and INTERVAL -5 MINUTES, which only a difference of times can be."""
-    tokens = span.tokens
-    negative = len(tokens) > 1 and tokens[1].token_type == TokenType.DASH
-    text = tokens[1].text.lstrip() if len(tokens) > 1 and tokens[1].token_type == TokenType.STRING else ""
-    if negative:
-        micros, length = read_interval(Span(span.sql, (tokens[0], *tokens[2:])), lambda: _not_an_interval(span))
-        return -micros, length + 1
-    if text.startswith("-"):
-        given = tokens[1]
-        unsigned = Token(TokenType.STRING, text[1:], given.line, given.col, given.start, given.end)
-        micros, length = read_interval(
-            Span(span.sql, (tokens[0], unsigned, *tokens[2:])), lambda: _not_an_interval(span)
-        )
-        return -micros, length
-    return read_interval(span, lambda: _not_an_interval(span))
-
-
-def _not_an_interval(span: Span) -> SqlError:
-    return span.error("this is not an interval", HELP)
 
 
 def read_interval(span: Span | None, missing: Callable[[], SqlError]) -> tuple[int, int]:

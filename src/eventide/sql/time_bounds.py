@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.sql.conjuncts import Comparison, between, comparison, unwrapped
 from eventide.sql.cursor import is_name
-from eventide.sql.intervals import read_signed_interval
+from eventide.sql.intervals import HELP, read_interval
 from eventide.sql.scope import Reference, references, single_reference
 from eventide.sql.tokens import Call, Span, calls, closing, word
 
@@ -155,7 +155,7 @@ class TimeBounds:
             inner = self._sum(span.part(index + 1, close)) if close > index + 1 else None
             return None if inner is None else (inner, close + 1)
         if word(token) == "INTERVAL":
-            micros, length = read_signed_interval(span.part(index, len(tokens)))
+            micros, length = _signed_interval(span.part(index, len(tokens)))
             return _Sum(micros=micros), index + length
         if token.token_type == TokenType.NUMBER:
             return (_Sum(number=int(token.text)), index + 1) if token.text.isdecimal() else None
@@ -176,3 +176,19 @@ def _absolute(span: Span) -> Span | None:
     inner = unwrapped(span)
     call = next((call for call in calls(inner) if call.index == 0 and call.after == len(inner.tokens)), None)
     return call.arguments if call is not None and call.name == "abs" else None
+
+
+def _signed_interval(span: Span) -> tuple[int, int]:
+    """Microseconds and number of tokens of an interval, also of INTERVAL '-5' MINUTE and INTERVAL -5 MINUTES."""
+    interval, *tokens = span.tokens
+    sign, more = 1, 0
+    if tokens and tokens[0].token_type == TokenType.DASH:
+        sign, more, tokens = -1, 1, tokens[1:]
+    elif tokens and tokens[0].token_type == TokenType.STRING and tokens[0].text.lstrip().startswith("-"):
+        given = tokens[0]
+        unsigned = given.text.lstrip().removeprefix("-")
+        sign = -1
+        tokens = [Token(given.token_type, unsigned, given.line, given.col, given.start, given.end), *tokens[1:]]
+    bare = Span(span.sql, (interval, *tokens))
+    micros, length = read_interval(bare, lambda: span.error("this is not an interval", HELP))
+    return sign * micros, length + more
