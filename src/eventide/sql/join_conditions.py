@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eventide.errors import suggest
+from eventide.plan.joins import Asof, JoinBound, OverlappingSessions
 from eventide.plan.logical import Filter, Relation
 from eventide.plan.modes import JoinKind
 from eventide.plan.names import quoted
@@ -57,15 +58,23 @@ class Sorted:
         return relation if condition is None else Filter(relation, condition)
 
 
-def sort_conditions(scope: JoinScope, conditions: Conditions, asof: bool, above: Lookup) -> Sorted:
-    """`above` looks names up in WHERE. An inner join does not care whether something stands in ON or in WHERE."""
+def sort_conditions(scope: JoinScope, conditions: Conditions, bound: JoinBound, above: Lookup) -> Sorted:
+    """`above` looks names up in WHERE. An inner join does not care whether something stands in ON or in WHERE.
+
+    Sessions are made of all rows of a key, so nothing is filtered before them, and the keys are those of ON. What WHERE
+    says of the right side must not choose the row of an ASOF join.
+    """
     made = Sorted()
     for name in conditions.using:
         _add_key(made, _using_key(name, scope))
+    by_on, by_where = _FILTERED_BY_ON[scope.kind], _FILTERED_BY_WHERE[scope.kind]
+    if isinstance(bound, OverlappingSessions):
+        by_on = by_where = _NONE
+    elif isinstance(bound, Asof):
+        by_where = _LEFT
     for condition in conditions.on:
-        _sort(condition, scope, made, made.condition, scope.of_pairs, _FILTERED_BY_ON[scope.kind], is_key=True)
-    by_where = _LEFT if asof else _FILTERED_BY_WHERE[scope.kind]
-    as_on = scope.kind is JoinKind.INNER and not asof
+        _sort(condition, scope, made, made.condition, scope.of_pairs, by_on, is_key=True)
+    as_on = scope.kind is JoinKind.INNER and not isinstance(bound, Asof | OverlappingSessions)
     for condition in conditions.where:
         _sort(condition, scope.behind(), made, made.where, above, by_where, is_key=as_on)
     return made

@@ -17,7 +17,7 @@ from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import Side, lower_side
 from eventide.sql.join_windows import Conditions
 from eventide.sql.relations import Readable
-from eventide.sql.scope import refuse_quoted_columns
+from eventide.sql.scope import TimeOf, refuse_quoted_columns
 from eventide.sql.select_above import select_above
 from eventide.sql.syntax import EmitNode, JoinNode, SelectNode, SubqueryRef
 from eventide.sql.tokens import Span
@@ -73,8 +73,9 @@ def _lower(select: SelectNode, join: JoinNode, catalog: Readable, mode: EmitMode
     bounded = BoundFinder(join, scope, conditions, mode).find()
     for condition in (*conditions.on, *conditions.where):
         refuse_windows(condition)
+    _refuse_two_kinds_of_time(join, scope, bounded.times)
     scope = JoinScope(left, right, bounded.kind, merged)
-    made = sort_conditions(scope, conditions, join.asof, AboveJoin(scope, bounded.bound))
+    made = sort_conditions(scope, conditions, bounded.bound, AboveJoin(scope, bounded.bound))
     return Join(
         _side(left, made, 0, bounded.times[0]),
         _side(right, made, 1, bounded.times[1]),
@@ -101,6 +102,18 @@ def _refuse_one_name(join: JoinNode, left: Side, right: Side) -> None:
     if left.qualifier is not None and right.qualifier is not None and left.qualifier.lower() == right.qualifier.lower():
         name = left.qualifier
         raise join.right.span.error(f"both sides are called {name}", f"write {name} AS a JOIN {name} AS b")
+
+
+def _refuse_two_kinds_of_time(join: JoinNode, scope: JoinScope, times: tuple[str | None, str | None]) -> None:
+    timeless = [
+        side.scope.time_of is TimeOf.NONE and time is None for side, time in zip(scope.sides, times, strict=True)
+    ]
+    if timeless[0] != timeless[1]:
+        place = (join.left if timeless[0] else join.right).span
+        raise place.error(
+            "this side has no event time, and the other one has",
+            "declare EVENT TIME in its source, or write WATERMARK column DELAY OF INTERVAL 10 SECONDS behind it",
+        )
 
 
 def _conditions(select: SelectNode, join: JoinNode, scope: JoinScope) -> Conditions:
