@@ -10,14 +10,13 @@ from eventide.plan.joins import Asof, Interval, JoinBound, Nearest
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.conjuncts import between, comparison, conjuncts, unwrapped
 from eventide.sql.join_scope import JoinScope
-from eventide.sql.join_windows import Conditions, Read, equal_calls, same_tables, take
+from eventide.sql.join_windows import Conditions, Read, equal_bound, equal_calls, same_tables, take
 from eventide.sql.scope import Reference, references, single_reference
 from eventide.sql.syntax import JoinNode
 from eventide.sql.time_bounds import Range, TimeBounds
 from eventide.sql.tokens import Span, calls
 from eventide.sql.type_names import TIME_TYPES
 
-_OUTER = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
 _UNBOUNDED_MODES = (EmitMode.ON_UPDATE, EmitMode.CHANGES)
 
 
@@ -49,7 +48,8 @@ class BoundFinder:
         if tables and within is not None:
             raise within.span.error("the windows of the two sides bound the join already", "leave WITHIN out")
         if tables:
-            return Bounded(same_tables(self.join, self.scope, self.conditions), self.kind, times)
+            where = self._take_where(lambda condition: equal_bound(condition, self.scope))
+            return Bounded(same_tables(self.join, self.scope, self.conditions, where), self.kind, times)
         equal = take(self.conditions.on, lambda condition: equal_calls(condition, self.scope))
         equal += self._take_where(lambda condition: equal_calls(condition, self.scope))
         if len(equal) + (within is not None) > 1 and equal:

@@ -40,17 +40,15 @@ def take(conditions: list[Span], read: Callable[[Span], Read | None]) -> list[Re
 # Flink --------------------------------------------------------------------------------------------------------------
 
 
-def same_tables(join: JoinNode, scope: JoinScope, conditions: Conditions) -> SameWindow:
-    """Both sides are window tables, joined on equal window_start and window_end."""
+def same_tables(join: JoinNode, scope: JoinScope, conditions: Conditions, where: list[str]) -> SameWindow:
+    """Both sides are window tables, joined on equal window_start and window_end; `where` is what WHERE says of that."""
     left, right = scope.left.window, scope.right.window
     if left is None or right is None:
         raise _lonely(scope, left or right, join)
     if left.window != right.window:
         raise right.span.error("the windows of the two sides differ", "give both the same lengths")
-    equal = take(conditions.on, lambda condition: _equal_bound(condition, scope))
+    equal = [*where, *take(conditions.on, lambda condition: equal_bound(condition, scope))]
     equal += take(conditions.using, lambda name: _shared_bound(name, scope))
-    if join.on is None:
-        equal += take(conditions.where, lambda condition: _equal_bound(condition, scope))
     for bound in WINDOW_BOUNDS:
         if bound not in equal:
             place = join.on or (join.using[0] if join.using else join.words)
@@ -71,7 +69,7 @@ def _lonely(scope: JoinScope, call: WindowCall | None, join: JoinNode) -> SqlErr
     )
 
 
-def _equal_bound(condition: Span, scope: JoinScope) -> str | None:
+def equal_bound(condition: Span, scope: JoinScope) -> str | None:
     """`window_start`, if a condition is a.window_start = b.window_start."""
     compared = comparison(condition)
     if compared is None or compared.operator not in ("=", "<=>"):

@@ -16,7 +16,7 @@ from eventide.sql.conjuncts import Comparison, between, comparison, unwrapped
 from eventide.sql.cursor import is_name
 from eventide.sql.intervals import HELP, read_interval
 from eventide.sql.scope import Reference, references, single_reference
-from eventide.sql.tokens import Call, Span, calls, closing, word
+from eventide.sql.tokens import Span, calls, closing, word
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
@@ -74,11 +74,6 @@ class TimeBounds:
             return low.meet(high) if low is not None and high is not None else None
         compared = comparison(span)
         return self._compared(compared) if compared is not None and compared.operator in _MIRRORED else None
-
-    def is_difference(self, call: Call) -> bool:
-        """Whether a call takes exactly the two event times, as NEAREST(l.ts, r.ts) does."""
-        found = references(call.span)
-        return len(found) == 2 and {self.side_of(reference) for reference in found} == {0, 1}
 
     def _compared(self, compared: Comparison) -> Range | None:
         for span, other, operator in (
