@@ -184,6 +184,19 @@ def test_event_time_can_be_switched_off_for_the_app_or_a_transform() -> None:
     assert on == stream_of(DECLARED + transform())
 
 
+JOIN = "SELECT a.v FROM s a JOIN s b WITHIN TUMBLE(INTERVAL '10' SECOND) ON a.k = b.k"
+
+
+def test_a_join_takes_lateness_and_watermarks_as_the_sql_says() -> None:
+    declared = f"CREATE SOURCE s ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms);"
+    plain = stream_of(DECLARED + transform('allowed_lateness = "1 minute"', 'late_to = "late_rows"', sql=JOIN))
+    assert plain == sql_stream(f"{declared} CREATE STREAM o AS {JOIN} ALLOW LATENESS INTERVAL '1' MINUTE")
+    graceful = JOIN.replace(" ON", " GRACE PERIOD 2 SECONDS ON")
+    assert "allowed lateness 2s" in stream_of(DECLARED + transform('allowed_lateness = "1 minute"', sql=graceful))
+    lagging = JOIN.replace("s b", "s b WATERMARK ts DELAY OF INTERVAL 9 SECONDS")
+    assert "watermark lag 9s" in stream_of(DECLARED + transform('watermark_lag = "7 s"', sql=lagging))
+
+
 # Side output ----------------------------------------------------------------------------------------------------------
 
 ROUTES = """
@@ -229,6 +242,9 @@ def test_side_output_means_the_same_in_sql() -> None:
 # Mistakes -------------------------------------------------------------------------------------------------------------
 
 WRONG = {
+    DECLARED + transform('watermark_lag = "7 s"', sql=JOIN): (
+        "transforms.o.watermark_lag is for one input, and the SQL joins two"
+    ),
     "": "the app has no transform",
     "[app\n": "this is not TOML: ",
     "[apps]\n": "apps: there is no such table\n  help: did you mean app?",

@@ -125,3 +125,14 @@ def test_a_query_can_be_lowered_without_being_created(catalog: Catalog) -> None:
     (explain,) = parse_statements("EXPLAIN CREATE STREAM o AS SELECT k FROM s")
     assert catalog.lower(explain.stream).name == "o"  # type: ignore[union-attr, arg-type]
     assert catalog.stream("o").emit.late_to == "l"
+
+
+def test_a_source_that_either_side_of_a_join_reads_cannot_be_dropped(catalog: Catalog) -> None:
+    apply(catalog, "CREATE SOURCE r (k STRING, w INT, t TIMESTAMP, WATERMARK FOR t AS t)")
+    apply(catalog, "CREATE STREAM j AS SELECT v, w FROM s JOIN r WITHIN INTERVAL '1' SECOND USING (k); DROP SINK out")
+    apply(catalog, "DROP STREAM o")
+    for source in ("s", "r"):
+        with pytest.raises(CatalogError, match=f"the stream j reads the source {source}"):
+            apply(catalog, f"DROP SOURCE {source}")
+    apply(catalog, "DROP STREAM j; DROP SOURCE r; DROP SOURCE s")
+    assert not catalog.sources

@@ -12,10 +12,11 @@ from eventide.plan.logical import Source
 from eventide.plan.side_output import KEYS as ROUTE_KEYS, KINDS
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, string, with_clause
+from eventide.sql.joins import join_below
 from eventide.sql.options import STREAM_OPTIONS
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateStream
-from eventide.sql.syntax import QueryNode, SelectNode, SubqueryRef, TableRef, WindowTable
+from eventide.sql.syntax import FromNode, JoinNode, QueryNode, SelectNode, SubqueryRef, TableRef, WindowTable
 
 _OWN = ("sql", "event_time_field", "watermark_lag", "allowed_lateness", "emit", "late_to", "options", "side_output")
 KEYS = (*_OWN, *(name for name in STREAM_OPTIONS if name not in _OWN))
@@ -86,8 +87,11 @@ def _side_output(section: Section) -> dict[str, Literal]:
 
 def _gives_lateness(statement: CreateStream) -> bool:
     windows = [select.window for select in statement.query.selects if select.window is not None]
-    return statement.emit.allowed_lateness is not None or any(
-        "allowed lateness" in window.durations for window in windows
+    joins = [join for select in statement.query.selects if (join := join_below(select)) is not None]
+    return (
+        statement.emit.allowed_lateness is not None
+        or any("allowed lateness" in window.durations for window in windows)
+        or any(join.within is not None and join.within.grace is not None for join in joins)
     )
 
 
@@ -103,8 +107,12 @@ def _watermark(section: Section, statement: CreateStream, catalog: Catalog, defa
         return []
     if len(statement.query.selects) > 1:
         place = section.place("event_time_field" if field is not None else "watermark_lag")
+        raise OptionError(f"{place} is for one SELECT", help="write SELECT ... FROM (SELECT ... UNION ALL SELECT ...)")
+    if join_below(statement.query.selects[0]) is not None:
+        place = section.place("event_time_field" if field is not None else "watermark_lag")
         raise OptionError(
-            f"{place} works only with a single SELECT", help="write SELECT ... FROM (SELECT ... UNION ALL SELECT ...)"
+            f"{place} is for one input, and the SQL joins two",
+            help="write WATERMARK ts DELAY OF INTERVAL 10 SECONDS behind an input in FROM, or set it in its source",
         )
     sources = list(_sources(statement.query, catalog))
     if not sources:
@@ -153,17 +161,31 @@ def _has_watermark(query: QueryNode) -> bool:
 def _select_has_watermark(select: SelectNode) -> bool:
     if select.watermark is not None or (select.window is not None and "watermark" in select.window.durations):
         return True
-    node = select.source.input if isinstance(select.source, WindowTable) else select.source
-    return node.watermark is not None or (isinstance(node, SubqueryRef) and _has_watermark(node.query))
+    return any(
+        node.watermark is not None or (isinstance(node, SubqueryRef) and _has_watermark(node.query))
+        for node in _inputs(select.source)
+    )
 
 
 def _sources(query: QueryNode, catalog: Catalog) -> Iterator[Source]:
     for select in query.selects:
-        node = select.source.input if isinstance(select.source, WindowTable) else select.source
-        if isinstance(node, SubqueryRef):
-            yield from _sources(node.query, catalog)
-        elif isinstance(node, TableRef):
-            yield from (source for name, source in catalog.sources.items() if name.lower() == node.name.lower())
+        for node in _inputs(select.source):
+            if isinstance(node, SubqueryRef):
+                yield from _sources(node.query, catalog)
+            else:
+                yield from (source for name, source in catalog.sources.items() if name.lower() == node.name.lower())
+
+
+def _inputs(node: FromNode) -> Iterator[TableRef | SubqueryRef]:
+    """What stands in FROM, without window tables and joins around it."""
+    match node:
+        case WindowTable():
+            yield node.input
+        case JoinNode():
+            yield from _inputs(node.left)
+            yield from _inputs(node.right)
+        case _:
+            yield node
 
 
 def _tail(section: Section, statement: CreateStream) -> list[Part]:

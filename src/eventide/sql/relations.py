@@ -14,6 +14,7 @@ from eventide.plan.logical import Filter, Named, Project, Relation, Scan, Source
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import CONNECTOR, TIME_COLUMNS, WINDOW_TIME, stream_source
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates
+from eventide.sql.composition import read_by_another
 from eventide.sql.cursor import Cursor
 from eventide.sql.naming import output_name
 from eventide.sql.scope import (
@@ -29,7 +30,16 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark
+from eventide.sql.syntax import (
+    JoinNode,
+    QueryNode,
+    SelectItem,
+    SelectNode,
+    SubqueryRef,
+    TableRef,
+    Watermark,
+    WindowTable,
+)
 from eventide.sql.tokens import Edit, Span, calls, word
 from eventide.sql.type_names import TIME_TYPES, read_type
 from eventide.sql.window_functions import WINDOW_FUNCTIONS
@@ -62,8 +72,10 @@ class Projected:
     columns: tuple[ScopeColumn, ...]
 
 
-def lower_input(node: TableRef | SubqueryRef, catalog: Readable) -> Scope:
-    """The scope that a source or a subquery in FROM gives."""
+def lower_input(node: TableRef | SubqueryRef | JoinNode, catalog: Readable) -> Scope:
+    """The scope that a source or a subquery in FROM gives; a join is no relation."""
+    if isinstance(node, JoinNode):
+        raise read_by_another(node)
     scope = _scan(node, catalog) if isinstance(node, TableRef) else lower_union(node.query, catalog)
     scope = replace(scope, qualifier=node.alias or (scope.qualifier if isinstance(node, TableRef) else None))
     return apply_watermark(scope, node.watermark) if node.watermark is not None else scope
@@ -231,6 +243,19 @@ def _readable(node: TableRef, catalog: Readable) -> Source:
 
 def _lower_plain(select: SelectNode, catalog: Readable) -> Scope:
     """A SELECT in FROM: filters and expressions only."""
+    refuse_grouping(select)
+    if isinstance(select.source, WindowTable):
+        raise select.source.span.error(
+            "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT, which groups by it"
+        )
+    scope = lower_input(select.source, catalog)
+    if select.watermark is not None:
+        scope = apply_watermark(scope, select.watermark)
+    return selected(with_where(scope, select.where), select, select.items)
+
+
+def refuse_grouping(select: SelectNode) -> None:
+    """What only the outermost SELECT can do."""
     for span, what in ((select.group_span, "GROUP BY"), (select.having, "HAVING"), (select.order_by, "ORDER BY")):
         if span is not None:
             raise span.error(f"{what} cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT")
@@ -238,23 +263,19 @@ def _lower_plain(select: SelectNode, catalog: Readable) -> Scope:
         raise select.window.span.error(
             "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT"
         )
-    if not isinstance(select.source, TableRef | SubqueryRef):
-        raise select.source.span.error(
-            "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT, which groups by it"
-        )
-    scope = lower_input(select.source, catalog)
-    if select.watermark is not None:
-        scope = apply_watermark(scope, select.watermark)
-    scope = with_where(scope, select.where)
-    for item in select.items:
+
+
+def selected(scope: Scope, select: SelectNode, items: tuple[SelectItem, ...]) -> Scope:
+    """What a select list in FROM makes of a scope; `items` are those of `select`, or some of them."""
+    for item in items:
         for found in [] if item.star else find_aggregates(item.expression):
             raise found.span.error(
                 "an aggregate cannot stand inside FROM or UNION ALL", "aggregate in the outermost SELECT"
             )
-    if len(select.items) == 1 and select.items[0].star and not select.items[0].excluded:
-        star_columns(scope, select.items[0])
+    if len(items) == 1 and items[0].star and not items[0].excluded:
+        star_columns(scope, items[0])
         return scope
-    projected = _with_hidden(project(scope, select.items), scope)
+    projected = _with_hidden(project(scope, items), scope)
     if scope.time_of is TimeOf.COLUMN and not any(column.is_event_time for column in projected.columns):
         raise select.span.error("this SELECT drops the column of the watermark", "select it, too")
     return Scope(Project(scope.relation, projected.outputs), projected.columns, scope.time_of)

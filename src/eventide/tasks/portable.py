@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import reduce
 
-import sqlglot
 from sqlglot import expressions as exp
+from sqlglot.errors import ParseError
 
 from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression
+from eventide.tasks.scalars import parsed
 
 Names = Mapping[str, Expression]  # what columns stand for, by lower-case name
 
@@ -41,8 +42,8 @@ class NotPortableError(Exception):
 def portable(sql: str, names: Names) -> Expression:
     """The expression; raises `NotPortableError` if Spark should evaluate it."""
     try:
-        tree = sqlglot.parse_one(sql, dialect="spark")
-    except sqlglot.errors.ParseError:
+        tree = parsed(sql)
+    except ParseError:
         raise NotPortableError(sql) from None
     found = _compiled(tree, names)
     if found.type not in TYPES:

@@ -9,7 +9,8 @@ from sqlglot import expressions as exp
 
 from eventide.plan.logical import Project
 from eventide.plan.physical import Input, PackedAggregate, Physical
-from eventide.testing.expressions import parsed, unsupported
+from eventide.tasks.scalars import parsed
+from eventide.testing.expressions import unsupported
 from eventide.testing.values import arrow_type
 
 Types = Mapping[str, pa.DataType]  # by lower-case name

@@ -9,36 +9,35 @@ into the equivalent SQL and lowered like any SQL, so that both have equal plans 
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eventide.errors import EngineError, OptionError, suggest
-from eventide.eventtime.durations import parse_duration
+from eventide.fluent.joins import JoinInput, asof_join, join
+from eventide.fluent.origins import Origin, Sources
+from eventide.fluent.windows import Duration, IntervalStep, WindowStep, duration_text
 from eventide.plan.explain import explain
-from eventide.plan.logical import Source, Stream, WindowAggregate
+from eventide.plan.logical import Stream, WindowAggregate
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.planner import plan
 from eventide.plan.validate import validate
-from eventide.plan.windows import Slide, Window
+from eventide.plan.windows import Slide
 from eventide.sql.cursor import Cursor
 from eventide.sql.dialect import tokenize
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, checked, with_clause
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
 from eventide.sql.query import parse_query
-from eventide.sql.statements import CreateSource, CreateStream
-from eventide.sql.tokens import Span, calls
-from eventide.sql.window_functions import window_of_call
+from eventide.sql.statements import CreateStream
+from eventide.sql.tokens import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from eventide.spark.frames import FluentQuery, FrameSink
 
-Duration = str | dt.timedelta
 Item = tuple[Part, ...]  # of a select list
 
 _EMITS = {mode.value: mode for mode in EmitMode if mode is not EmitMode.EVERY}
@@ -54,101 +53,6 @@ def stream(df: DataFrame, name: str = "stream") -> FluentStream:
     origin = Origin(name, declared_columns(df), df)
     origin.source()
     return FluentStream((origin,), (backticked(name),))
-
-
-# Windows --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class WindowStep:
-    """A window for `FluentStream.window`; created by `tumble`, `hop`, `session` and `slide`."""
-
-    window: Window
-    call: tuple[Part, ...]  # its SQL, before and after the time column
-    on: str | None = None
-
-
-def tumble(size: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
-    """Windows of `size`, one after the other. `on` is a timestamp expression to use instead of the event time."""
-    return _window("tumble", {"size": size, "offset": offset}, on)
-
-
-def hop(size: Duration, slide: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
-    """Windows of `size`, one beginning every `slide`."""
-    return _window("hop", {"size": size, "slide": slide, "offset": offset}, on)
-
-
-def session(gap: Duration, *, on: str | None = None) -> WindowStep:
-    """Windows that end when no row comes for longer than `gap`."""
-    return _window("session", {"gap": gap}, on)
-
-
-def slide(lookback: Duration, lookahead: Duration | None = None) -> WindowStep:
-    """For each row, a window of the rows up to `lookback` before it and `lookahead` after it."""
-    back = parse_duration(_duration(lookback))
-    if back == 0:
-        raise OptionError("slide(lookback): the length of a window must be above 0", help="write slide('10 seconds')")
-    return WindowStep(Slide(back, None if lookahead is None else parse_duration(_duration(lookahead))), ())
-
-
-def _window(function: str, lengths: Mapping[str, Duration | None], on: str | None) -> WindowStep:
-    parts: list[Part] = []
-    for name, length in lengths.items():
-        if length is not None:
-            parts += [f", {name.upper()} => ", Literal(f"{function}({name})", _duration(length))]
-    time = checked(Fragment(f"{function}(on)", on)) if on is not None else "ts"
-    text = Assembled(f"{function}()", f"{function.upper()}(", time, *parts, ")")
-    with text.errors():
-        call = next(calls(Span(text.text, tuple(tokenize(text.text)))))
-        return WindowStep(window_of_call(call).window, (f"{function.upper()}(", time, *parts, ")"), on)
-
-
-def _duration(value: Duration) -> str:
-    if isinstance(value, dt.timedelta):
-        return f"{value // dt.timedelta(microseconds=1)} microseconds"
-    if not isinstance(value, str):
-        raise OptionError(f"a duration must be text or a timedelta, not {value!r}", help="write '10 seconds'")
-    return value
-
-
-# What a stream reads --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A DataFrame as a source: its columns with their types, and what is declared about its rows' time."""
-
-    name: str
-    columns: tuple[tuple[str, str], ...]
-    frame: DataFrame | None = None
-    options: tuple[tuple[str, Literal], ...] = ()
-    dedup: tuple[Part, ...] = ()
-
-    def source(self) -> Source:
-        """The source in the plan; raises an error for any mistake in it."""
-        columns = [f"{quoted(name)} {type}" for name, type in self.columns]
-        listed: list[Part] = [", ".join(columns), *self.dedup]
-        options = with_clause(dict(self.options))
-        text = Assembled(
-            self.name, "CREATE SOURCE ", Fragment("name", backticked(self.name)), " (", *listed, ")", *options
-        )
-        with text.errors():
-            (statement,) = parse_statements(text.text)
-        if not isinstance(statement, CreateSource):
-            raise EngineError(f"{text.text} is not a CREATE SOURCE")
-        return replace(statement.source, connector="dataframe")
-
-
-@dataclass(frozen=True)
-class _Sources:
-    """The part of a catalog that lowering needs."""
-
-    sources: Mapping[str, Source]
-    streams: Mapping[str, Stream] = field(default_factory=dict)
-    late_names: Mapping[str, str] = field(default_factory=dict)
-
-
-# The builder ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -191,7 +95,7 @@ class FluentStream:
             given.append(("eventtime.type", Literal("event_time(type)", type)))
         for option, (argument, value) in durations.items():
             if value is not None:
-                given.append((option, Literal(f"event_time({argument})", _duration(value))))
+                given.append((option, Literal(f"event_time({argument})", duration_text(value))))
         return self._redeclared("event_time", replace(self._origins[0], options=tuple(given)))
 
     def deduplicate(self, *columns: str, within: Duration) -> FluentStream:
@@ -199,7 +103,7 @@ class FluentStream:
         if not columns:
             raise OptionError("deduplicate() needs a column", help="write deduplicate('id', within='10 minutes')")
         names = ", ".join(quoted(column) for column in columns)
-        length = Literal("deduplicate(within)", _duration(within))
+        length = Literal("deduplicate(within)", duration_text(within))
         parts = (", DEDUPLICATE BY ", Fragment("deduplicate()", names), " WITHIN ", length)
         return self._redeclared("deduplicate", replace(self._origins[0], dedup=parts))
 
@@ -228,17 +132,38 @@ class FluentStream:
         )
 
     def union(self, other: FluentStream) -> FluentStream:
-        """The rows of both, with the smaller of their watermarks. Columns are matched by position."""
-        for one in (self, other):
-            if one._is_grouped or one._order or one._options:
-                raise OptionError("union() comes before group_by(), window() and whatever follows them")
-        twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
-        if twice:
-            raise OptionError(
-                f"two streams are called {min(twice)}", help="give each one a name: eventide.stream(df, name='clicks')"
-            )
-        united = ("(", *self._select(), "\nUNION ALL ", *other._select(), ")")
-        return FluentStream((*self._origins, *other._origins), united)
+        """The rows of both, with the smaller of their watermarks. Columns go by position."""
+        origins = self._with_origins(other, "union")
+        return FluentStream(origins, ("(", *self._select(), "\nUNION ALL ", *other._select(), ")"))
+
+    def join(
+        self,
+        other: FluentStream,
+        on: str | Sequence[str],
+        within: WindowStep | IntervalStep | tuple[WindowStep, WindowStep] | None = None,
+        how: str = "inner",
+    ) -> FluentStream:
+        """Pairs of rows of both that meet in time; columns are named as in `clicks.k`, by the streams' names.
+
+        `on` names columns that both have, or is a condition. `within` is a window, `eventide.interval(...)`, or a
+        tumbling and a sliding window; without it `on` bounds the time. `how`: inner, left, right, full, semi, anti.
+        """
+        sides = self._side(), other._side()
+        return FluentStream(self._with_origins(other, "join"), join(*sides, on, within, how))
+
+    def join_asof(
+        self,
+        other: FluentStream,
+        on: str | Sequence[str],
+        direction: str = "backward",
+        tolerance: Duration | None = None,
+        how: str = "inner",
+        allow_exact_matches: bool = True,
+    ) -> FluentStream:
+        """For each row the closest one of `other`: backward (not later), forward (not earlier) or nearest."""
+        sides = self._side(), other._side()
+        parts = asof_join(*sides, on, direction, tolerance, how, allow_exact_matches)
+        return FluentStream(self._with_origins(other, "join_asof"), parts)
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
@@ -288,7 +213,7 @@ class FluentStream:
                 "emit() takes a mode or every=", help="write emit('on update') or emit(every='5 seconds')"
             )
         if every is not None:
-            parts: tuple[Part, ...] = ("\nEMIT EVERY ", Literal("emit(every)", _duration(every)))
+            parts: tuple[Part, ...] = ("\nEMIT EVERY ", Literal("emit(every)", duration_text(every)))
             return replace(self, _emit=parts, _mode=EmitMode.EVERY)
         known = " ".join((mode or "").lower().split()).removeprefix("emit ")
         if known not in _EMITS:
@@ -297,7 +222,7 @@ class FluentStream:
 
     def allow_lateness(self, lateness: Duration) -> FluentStream:
         """Keep windows open that long after their end."""
-        return replace(self, _lateness=("\nALLOW LATENESS ", Literal("allow_lateness()", _duration(lateness))))
+        return replace(self, _lateness=("\nALLOW LATENESS ", Literal("allow_lateness()", duration_text(lateness))))
 
     def late_policy(self, policy: str, max_lateness: Duration | None = None) -> FluentStream:
         """window (the default), strict, or reassign with `max_lateness`."""
@@ -310,7 +235,7 @@ class FluentStream:
         chosen = kept._with_option("late.policy", "late_policy()", policy)
         if max_lateness is None:
             return chosen
-        return chosen._with_option("late.max_lateness", "late_policy(max_lateness)", _duration(max_lateness))
+        return chosen._with_option("late.max_lateness", "late_policy(max_lateness)", duration_text(max_lateness))
 
     def max_groups(self, count: int) -> FluentStream:
         """How many groups a window may hold; rows of further ones are evicted."""
@@ -329,7 +254,7 @@ class FluentStream:
             (statement,) = parse_statements(text.text)
             if not isinstance(statement, CreateStream):
                 raise EngineError(f"{text.text} is not a CREATE STREAM")
-            made = lower(statement, _Sources({origin.name: origin.source() for origin in self._origins})).stream
+            made = lower(statement, Sources({origin.name: origin.source() for origin in self._origins})).stream
         if self._window is not None and self._window.on is None and isinstance(made.query, WindowAggregate):
             made = replace(made, query=replace(made.query, window=self._window.window))
         validate(made)
@@ -383,6 +308,24 @@ class FluentStream:
     @property
     def _is_grouped(self) -> bool:
         return bool(self._keys) or self._window is not None
+
+    def _with_origins(self, other: FluentStream, step: str) -> tuple[Origin, ...]:
+        """What both read; an error where one of them is more than rows, or where names are not unique."""
+        for one in (self, other):
+            if one._is_grouped or one._order or one._options or one._emit or one._lateness:
+                raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes behind them")
+        twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
+        if twice:
+            raise OptionError(
+                f"two streams are called {min(twice)}", help="give each one a name: eventide.stream(df, name='clicks')"
+            )
+        return (*self._origins, *other._origins)
+
+    def _side(self) -> JoinInput:
+        """This stream as one side of a join, under its name."""
+        plain = self._from == (backticked(self.name),) and not self._items and not self._filters
+        source = self._from if plain else ("(", *self._select(), ")")
+        return JoinInput(source, self.name, self._origins[0].time_column)
 
     def _redeclared(self, step: str, origin: Origin) -> FluentStream:
         if self._from != (backticked(self.name),) or self._items or self._is_grouped:
