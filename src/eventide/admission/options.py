@@ -74,6 +74,11 @@ class AdmissionSpec:
     shed: ShedSpec | None = None
 
     @property
+    def needs_history(self) -> bool:
+        """Whether only a shard knows which rows are admitted."""
+        return self.sla.needs_history
+
+    @property
     def is_on(self) -> bool:
         """False: the source pays nothing for admission."""
         return self.sla.limits_anything or self.shed is not None

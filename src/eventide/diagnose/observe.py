@@ -47,6 +47,8 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
         }
         for name, marks in (account.sources if account else {}).items()
     }
+    for name, admission in (account.admission if account else {}).items():
+        figures["sources"].setdefault(name, {})["admission"] = dict(admission)
     return figures
 
 

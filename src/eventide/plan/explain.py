@@ -131,6 +131,8 @@ def _source(input: Input) -> _Node:
     if source.idle_timeout is not None:
         facts.append(("idle after", format_duration(source.idle_timeout)))
     facts.append(("max future skew", format_duration(source.max_future_skew)))
+    if source.admission is not None:
+        facts.append(("admits", source.admission.sla.describe()))
     if input.fusion is not None:
         facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
     elif input.not_fused is not None:

@@ -29,6 +29,7 @@ from eventide.spark.sharding import shard_numbers
 from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
 from eventide.tasks.select_list import RANK, Finish, OutputTimes, WindowIds, finish
+from eventide.tasks.surveying import Surveying
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,12 @@ def compile_stream(
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
     finished = None if typed else _finished_by_tasks(physical, analyzed, spec)
-    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished))
+    admission = {
+        number: input.source.admission
+        for number, input in enumerate(physical.inputs)
+        if input.source.admission is not None
+    }
+    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished, admission))
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if finished is None:
@@ -96,14 +102,16 @@ def _packing(physical: Physical, input: SparkInput, numbers: tuple[int, ...], sp
     watermark = input.plan.watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
     lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
+    admission = input.plan.source.admission
     return Packing(
         input.number,
         numbers,
         _shard_by(physical, input.plan),
         lag,
         CARRIED_WATERMARK if is_carried else None,
-        spec.prefold(),
+        spec.prefold() if admission is None else None,
         isinstance(watermark, EventTimeWatermark) and watermark.told,
+        None if admission is None else Surveying(admission, physical.needs_arrival),
     )
 
 

@@ -106,6 +106,7 @@ class Engine:
             upstreams,
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
+            frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
         )
         self._streams[stream.name] = running
         for sink in sinks:

@@ -124,6 +124,12 @@ def _refuse_heartbeat(physical: Physical) -> None:
                 f"{input.source.name}: idle_timeout needs a running query",
                 help="use start(checkpoint, sink) in place of rows()",
             )
+        if input.source.admission is not None and input.source.admission.needs_history:
+            raise OptionError(
+                f"{input.source.name}: a rate or a jitter budget needs a running query, which tells what watermark the "
+                "admitted rows allow",
+                help="use start(checkpoint, sink) in place of rows(), or limit the lag alone",
+            )
 
 
 # A running query --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from eventide.connectors.contract import PASSED, SourceContext, user_schema, with_hidden
@@ -20,18 +20,18 @@ from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, SEQ
-from eventide.plan.logical import Filter
+from eventide.plan.logical import Project
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.spark.analysis import Packed, first_sentence
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
-from eventide.spark.resolve import CARRIED, CARRIED_WATERMARK, override, resolve_scan
-from eventide.tasks.packing import HOW, PACKED, Packing
+from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
+from eventide.tasks.packing import HOW, KEPT, PACKED, Packing
 from eventide.tasks.row_groups import RowGroups
 
 
 @dataclass(frozen=True)
 class SparkInput:
-    """An input and its rows behind the steps, with CARRIED; of a fused one an empty frame with the right types."""
+    """An input and its rows behind the steps, with what they carry; of a fused one an empty frame with the types."""
 
     number: int
     plan: Input
@@ -96,7 +96,8 @@ def packed_rows(
         rows = _to_pack(physical, input.plan, input.rows, schema, packed)
         return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
     source, scans = input.plan.source, context.scans
-    scan = fused_scan(source, input.fusion, packing, physical.needs_arrival, decodes or input.fusion.left_to_spark)
+    is_numbered = physical.needs_arrival or source.admission is not None
+    scan = fused_scan(source, input.fusion, packing, is_numbered, decodes or input.fusion.left_to_spark)
     frame = scanned(
         context.spark, settings_of(source, scan, scans.folder / str(input.number), scans.bound, scans.tasks)
     )
@@ -131,22 +132,36 @@ def _stepped(input: Input, rows: DataFrame) -> DataFrame:
     is_event_time = isinstance(input.watermark, EventTimeWatermark)
     frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time)
     for step in input.steps:
-        if isinstance(step, Filter):
-            keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
-            frame = frame.where(keeps | F.col(PASSED).isNotNull() if PASSED in rows.columns else keeps)
+        if isinstance(step, Project):
+            columns = [_where_kept(input, c.sql).alias(c.name) for c in step.columns]
+            frame = frame.select(*columns, *carried(input.source))
+            continue
+        keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+        if input.source.admission is not None:
+            frame = frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False)))
         else:
-            frame = frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
+            frame = frame.where(keeps | F.col(PASSED).isNotNull() if PASSED in rows.columns else keeps)
     return frame
 
 
+def _where_kept(input: Input, sql: str) -> Column:
+    """The expression, for rows that the filters keep: others are there where a source has limits, and nobody may
+    notice.
+    """
+    return F.expr(sql) if input.source.admission is None else F.when(F.col(KEPT), F.expr(sql))
+
+
 def _to_pack(physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed) -> DataFrame:
-    """The columns that travel to the operator, and those of CARRIED that it needs."""
-    frame = rows.select(*[F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in schema.fields], *CARRIED)
+    """The columns that travel to the operator, and those beside them that it needs."""
+    extra = carried(input.source)
+    frame = rows.select(*[F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in schema.fields], *extra)
     if input.time is not None:
         frame = override(frame, schema.names, input.time, input.source.max_future_skew)
-    columns = [F.expr(named.sql).cast(packed[named.name].dataType).alias(named.name) for named in input.packed]
-    frame = frame.select(*CARRIED, *columns)
-    if not physical.needs_arrival:
+    columns = [
+        _where_kept(input, named.sql).cast(packed[named.name].dataType).alias(named.name) for named in input.packed
+    ]
+    frame = frame.select(*extra, *columns)
+    if not physical.needs_arrival and input.source.admission is None:
         frame = frame.drop(SEQ)
     if input.source.dedup is None:
         frame = frame.drop(DEDUP)

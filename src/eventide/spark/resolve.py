@@ -32,14 +32,19 @@ from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.plan.logical import Source
 from eventide.spark.analysis import first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
-from eventide.tasks.packing import HOW
+from eventide.tasks.packing import ARRIVED, HOW, KEPT
 
 CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
 CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, PASSED)
 
 
+def carried(source: Source) -> tuple[str, ...]:
+    """What rows carry beside the user's columns until they are packed."""
+    return CARRIED if source.admission is None else (*CARRIED, ARRIVED, KEPT)
+
+
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
-    """`frame` with the user's columns and CARRIED; `event_time` False gives processing time whatever is declared."""
+    """`frame` with the user's columns and `carried`; `event_time` False gives processing time whatever is declared."""
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
     value, declared = (
@@ -60,6 +65,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     )
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
     users = [F.col(f"`{f.name}`") for f in schema.fields]
+    limited = [] if source.admission is None else [F.coalesce(RECEIVED, now).alias(ARRIVED), F.lit(True).alias(KEPT)]
     return frame.select(
         *users,
         SEQ,
@@ -69,6 +75,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         _identity(source).alias(DEDUP),
         (_carried_watermark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(CARRIED_WATERMARK),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
+        *limited,
     )
 
 
@@ -144,7 +151,7 @@ def _identity(source: Source) -> Column:
 
 def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFrame:
     """The time that the query itself names, where it is not NULL, in place of what the scan found."""
-    expression = F.expr(sql)
+    expression = F.when(F.col(KEPT), F.expr(sql)) if KEPT in frame.columns else F.expr(sql)
     type = frame.select(expression.alias("t")).schema["t"].dataType
     time = timestamp_micros(expression, type, f"the window's time {sql}")
     now = F.unix_micros(F.current_timestamp())
@@ -159,4 +166,5 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         DEDUP,
         CARRIED_WATERMARK,
         PASSED,
+        *[name for name in (ARRIVED, KEPT) if name in frame.columns],
     )

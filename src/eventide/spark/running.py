@@ -26,7 +26,8 @@ from eventide.storage.spool import Spool
 
 class RunningStream:
     """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks, `upstreams`
-    the outputs of the streams that it reads, by the names that it knows them by.
+    the outputs of the streams that it reads, by the names that it knows them by. Of the sources in `judged` only
+    shards know which rows are admitted, so that tasks cannot say what watermark they allow.
 
     Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
     no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
@@ -45,6 +46,7 @@ class RunningStream:
         upstreams: dict[str, StreamOutput],
         reads: list[RunningStream],
         heartbeat: Heartbeat,
+        judged: frozenset[str] = frozenset(),
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -56,6 +58,9 @@ class RunningStream:
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
+        self._judged = judged
+        self._told: dict[str, int] = {}
+        router.tell = self._tell if judged else None
         self._folder = folder
         self._query: StreamingQuery | None = None
         self._clock = SteadyClock()
@@ -76,6 +81,8 @@ class RunningStream:
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
+            self._told = self._claims()
+        self._tell()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
@@ -110,6 +117,23 @@ class RunningStream:
         with self._publishing:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return bool(decisions)
+
+    def _tell(self) -> None:
+        """Publish the watermarks that admitted rows allow, as the shards have found them. It is called at the end of
+        each batch, before Spark looks for more to do: so they take effect with the next one.
+        """
+        news = {name: mark for name, mark in self._claims().items() if mark > self._told.get(name, mark - 1)}
+        with self._publishing:
+            self.inbox.publish([Entry("watermark", name, None, mark) for name, mark in news.items()])
+        self._told.update(news)
+
+    def _claims(self) -> dict[str, int]:
+        """The watermarks that admitted rows allow, by the sources in `judged`."""
+        return {
+            name: figures["watermark"]
+            for name, figures in self._account_sources().items()
+            if name in self._judged and "watermark" in figures
+        }
 
     def flush(self) -> None:
         """Give out everything that has begun by the latest event time, as a graceful stop does."""

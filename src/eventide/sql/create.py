@@ -18,6 +18,7 @@ from eventide.sql.options import (
     SOURCE_OPTIONS,
     Connector,
     Options,
+    admission_of,
     check_connector,
     own_options,
     read_options,
@@ -81,6 +82,7 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> Source:
         dedup=build.dedup(),
         idle_timeout=options.duration("idle_timeout"),
         max_future_skew=source.max_future_skew if skew is None else skew,
+        admission=admission_of(options),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from eventide.admission.options import ADMISSION_OPTIONS, SHED_OPTIONS, AdmissionSpec, parse_admission
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.side_output import KINDS, parse_rate
@@ -45,6 +46,7 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     "watermark.lag": Option("duration"),
     "idle_timeout": Option("duration"),
     "max_future_skew": Option("duration"),
+    **{name: Option() for name in ADMISSION_OPTIONS},
 }
 
 SOURCE_CONNECTORS: Mapping[str, Connector] = {
@@ -210,6 +212,28 @@ def _check_exclusive(options: Options, connector: Connector) -> None:
                 options.given[key].key_token,
                 f"the option '{key}' and the option '{other}' both say how large batches are",
                 "keep one of them",
+            )
+
+
+def admission_of(options: Options) -> AdmissionSpec | None:
+    """The limits that the options of a source set; None if there are none."""
+    given = {name: options.given[name].value for name in ADMISSION_OPTIONS if name in options.given}
+    try:
+        spec = parse_admission(given)
+    except OptionError as error:
+        named = [name for name in given if name in error.message] or list(given)
+        raise options.error(named[0], error.message, error.help) from None
+    _refuse_shedding(options, spec)
+    return spec if spec.is_on else None
+
+
+def _refuse_shedding(options: Options, spec: AdmissionSpec) -> None:
+    for name in (*SHED_OPTIONS, "sla.priority"):
+        if name in options.given:
+            raise options.error(
+                name,
+                f"the option '{name}' is for load shedding, which the engine cannot do yet",
+                "leave it out; sla.max_events_per_sec limits a source in any case",
             )
 
 

@@ -24,7 +24,7 @@ from eventide.kernels.vector.columns import column
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
-from eventide.tasks.packing import HOW, PACKED, UNDECODED, Packing, as_batch
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, PACKED, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
 
 # What a scan returns: packed rows, and lines that Spark must decode.
@@ -100,7 +100,7 @@ class FusedScan:
     ) -> Iterator[pa.RecordBatch]:
         """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
         held: list[pa.Table] = []
-        count = 0
+        count = place = 0
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
             for piece in self.reader.read(file):
@@ -115,13 +115,13 @@ class FusedScan:
                 held.append(rows)
                 count += rows.num_rows
                 if count >= _MOST_ROWS:
-                    yield self._packed(held, task, bound)
-                    held, count = [], 0
+                    yield self._packed(held, task, bound, place)
+                    held, count, place = [], 0, place + count
         if count:
-            yield self._packed(held, task, bound)
+            yield self._packed(held, task, bound, place)
 
     def _arrivals(self, rows: pa.Table, received: int, at: int, first: int) -> pa.Table:
-        """The rows that pass the filters, with the columns that the operator gets."""
+        """The rows that pass the filters, with the columns that the operator gets; of a source with limits all rows."""
         ts, how, detail = self.resolution.resolved(rows, received, at)
         columns = {TS: ts, HOW: how, DETAIL: detail}
         if self.numbered:
@@ -129,16 +129,21 @@ class FusedScan:
         if self.identity is not None:
             columns[DEDUP] = evaluate(self.identity, rows)
         columns.update({name: evaluate(expression, rows) for name, expression in self.packed})
+        keeps = None if self.condition is None else evaluate(self.condition, rows)
+        if self.packing.surveying is not None:
+            columns[ARRIVED] = _all(received, rows.num_rows)
+            columns[KEPT] = _all(True, rows.num_rows, pa.bool_()) if keeps is None else pc.fill_null(keeps, False)
+            return pa.table(columns)
         arrivals = pa.table(columns)
-        return arrivals if self.condition is None else arrivals.filter(evaluate(self.condition, rows))
+        return arrivals if keeps is None else arrivals.filter(keeps)
 
     def _undecoded(self, where: str) -> pa.RecordBatch:
         """Tells that there are lines that only Spark can judge, and nobody behind the scan to do it."""
         told = {"shard": self.packing.numbers[0], "input": self.packing.input, "control": UNDECODED, "facts": where}
         return as_batch([told], SCANNED)
 
-    def _packed(self, held: list[pa.Table], task: int, bound: TimeBound | None) -> pa.RecordBatch:
-        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, bound), SCANNED)
+    def _packed(self, held: list[pa.Table], task: int, bound: TimeBound | None, place: int) -> pa.RecordBatch:
+        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, bound, place), SCANNED)
 
 
 def _judged(applies: Mapping[int, pa.Array | bool]) -> pa.Array:
