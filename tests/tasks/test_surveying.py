@@ -112,7 +112,7 @@ configs = st.builds(
 ).filter(lambda config: config.limits_anything)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(configs, batches(), st.sampled_from([1, 2, 7]))
 def test_tasks_and_shards_admit_what_the_rules_admit_row_by_row(
     config: StreamSlaConfig, given_batches: list[tuple[Tasks, int]], shards: int

@@ -109,6 +109,8 @@ def _watermark(physical: Physical, input: Input) -> _Node:
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
         if len(physical.inputs) > 1:
             rule += ", the least of all sources"
+        if input.source.admission is not None and input.source.admission.needs_history:
+            rule += ", of admitted rows, told when their batch has ended"
         facts = [("event time", input.watermark.time), ("rule", rule)]
         return _Node(f"Watermark lag {format_duration(input.watermark.lag)}", facts, [below])
     return _Node("Watermark of processing time", [("rule", "the event time of a row is when its batch began")], [below])

@@ -98,6 +98,7 @@ def side_option(kind: str, key: str) -> str:
 
 
 _SIDE = "side_output."
+_FAMILIES = (_SIDE, "sla.", "shed.")
 _ROUTE = {"sink": Option(), "include_original": Option("flag"), "rate_limit": Option("rate"), "source": Option()}
 SIDE_OPTIONS: Mapping[str, Option] = {
     side_option(kind, key): option for kind in KINDS for key, option in _ROUTE.items()
@@ -166,10 +167,20 @@ def check_options(options: Options, known: Mapping[str, Option], what: str) -> O
     checked: dict[str, Given] = {}
     for name, given in options.given.items():
         if name not in known:
-            alike = [other for other in known if other.startswith(_SIDE) == name.startswith(_SIDE)]
-            raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", suggest(name, alike))
+            help = suggest(name, _alike(name, known))
+            raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", help)
         checked[name] = Given(_canonical(options, name, known[name]), given.key_token, given.value_token)
     return Options(options.sql, checked)
+
+
+def _alike(name: str, known: Mapping[str, Option]) -> list[str]:
+    """What may have been meant by `name`: options of a large family only if it looks like one of them."""
+    family = next((family for family in _FAMILIES if name.startswith(family)), None)
+    return [
+        other
+        for other in known
+        if next((each for each in _FAMILIES if other.startswith(each)), None) == family or other == f"sla.{name}"
+    ]
 
 
 def check_connector(
