@@ -66,6 +66,15 @@ class TimeLog:
                 found.append(self._split_off(level, bucket, until, store))
         return pa.concat_tables(found)
 
+    def earliest(self, store: Store) -> int | None:
+        """A moment before which no row is, or None if there is none: the start of the first range, unread."""
+        starts = (
+            store.buckets(space)[0] << (self._grain + BITS * level)
+            for level, space in enumerate(self._spaces)
+            if store.buckets(space)
+        )
+        return min(starts, default=None)
+
     def state_bytes(self, store: Store) -> int:
         return sum(store.size(space, bucket)[1] for space in self._spaces for bucket in store.buckets(space))
 

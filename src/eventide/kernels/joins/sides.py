@@ -1,0 +1,131 @@
+"""The two sides of a join: what of a row is kept, and how rows of a batch become rows that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.contract import SEQ, TS, USED, Batch, Output
+from eventide.kernels.side_rows import LATE_REASON
+from eventide.kernels.state.row_index import HASH
+from eventide.kernels.vector.columns import Ints, Mask, column, ints, typed
+from eventide.kernels.vector.matching import hashes_of, same
+
+if TYPE_CHECKING:
+    from eventide.kernels.joins.spec import JoinSpec
+
+ARRIVAL = "arrival"  # numbers rows in the order in which they came
+SIDES = ("left", "right")
+HEAD = (pa.field(TS, pa.int64()), pa.field(ARRIVAL, pa.int64()), pa.field(HASH, pa.int64()))
+
+Verdict = tuple[Mask, Callable[[], tuple[Ints, Ints]] | None]  # who is late, and which windows these have missed
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The rows of one side that a batch brought and that were not late; `keyless` ones have NULL in a key."""
+
+    rows: pa.Table
+    keyless: Mask
+
+    @property
+    def able(self) -> pa.Table:
+        """Those that can match."""
+        return self.rows.filter(pa.array(~self.keyless)) if self.keyless.any() else self.rows
+
+
+class Side:
+    """One side: the columns that are kept of its rows, and those that a pair shows."""
+
+    def __init__(self, spec: JoinSpec, number: int) -> None:
+        self.number, self.name = number, SIDES[number]
+        shown, types = ((spec.left, spec.left_types), (spec.right, spec.right_types))[number]
+        kinds = dict(zip(spec.keys, spec.key_types, strict=True))
+        kinds.update(zip((packed for _, packed in shown), types, strict=True))
+        self.keys, self.shown = spec.keys, shown
+        self.schema = pa.schema([*HEAD, *[pa.field(name, kind) for name, kind in kinds.items()]])
+        self.shown_schema = pa.schema([pa.field(name, kind) for (name, _), kind in zip(shown, types, strict=True)])
+        null_safe = spec.null_safe or (False,) * len(spec.keys)
+        self._needed = tuple(key for key, is_safe in zip(spec.keys, null_safe, strict=True) if not is_safe)
+
+    def packed(self, tables: list[pa.Table], arrived: int) -> Fresh:
+        """Rows of a batch, in the order of their arrival, numbered from `arrived` on."""
+        names = [field.name for field in self.schema][len(HEAD) :]
+        tables = [table.select([TS, *([SEQ] if SEQ in table.column_names else []), *names]) for table in tables]
+        rows = pa.concat_tables(tables, promote_options="permissive") if tables else self.schema.empty_table()
+        count = rows.num_rows
+        seq = ints(rows, SEQ) if SEQ in rows.column_names else np.arange(count)
+        if not (seq[1:] > seq[:-1]).all():
+            rows = rows.take(pa.array(np.argsort(seq, kind="stable")))
+        kinds = [typed(column(rows, name), self.schema.field(name).type) for name in names]
+        by_name = dict(zip(names, kinds, strict=True))
+        hashes = hashes_of([by_name[key] for key in self.keys], count)
+        head = [column(rows, TS), pa.array(np.arange(arrived, arrived + count)), pa.array(hashes)]
+        keyless = np.zeros(count, np.bool_)
+        for key in self._needed:
+            if by_name[key].null_count:
+                keyless |= by_name[key].is_null().to_numpy(zero_copy_only=False)
+        return Fresh(pa.Table.from_arrays([*head, *kinds], schema=self.schema), keyless)
+
+    def columns(self, rows: pa.Table) -> list[pa.Array]:
+        """What a pair shows of rows."""
+        return [column(rows, packed) for _, packed in self.shown]
+
+    def nothing(self, count: int) -> list[pa.Array]:
+        return [pa.nulls(count, field.type) for field in self.shown_schema]
+
+
+class KeyEquality:
+    """Whether rows with equal hashes have equal keys."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        self._keys = spec.keys
+        self._hash_tells = not spec.keys or (
+            len(spec.keys) == 1 and _is_whole(spec.key_types[0]) and not any(spec.null_safe)
+        )
+
+    def __call__(self, one: pa.Table, places: Ints, other: pa.Table, other_places: Ints) -> Mask:
+        equal: Mask = ints(one, HASH)[places] == ints(other, HASH)[other_places]
+        if self._hash_tells:
+            return equal
+        some = np.flatnonzero(equal)
+        mine, theirs = pa.array(places[some]), pa.array(other_places[some])
+        equal[some] = same(
+            [column(one, key).take(mine) for key in self._keys],
+            [column(other, key).take(theirs) for key in self._keys],
+            len(some),
+        )
+        return equal
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Whether no two values of a type have the same hash: it is a mixture of 64 bits that can be undone."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+class Taking:
+    """Takes the rows of a batch in: the late ones aside, the others by side."""
+
+    def __init__(self, spec: JoinSpec, sides: tuple[Side, Side]) -> None:
+        self._of_input, self._side_rows, self._sides = spec.sides, spec.side_rows, sides
+
+    def take(
+        self, batch: Batch, judge: Callable[[int, pa.Table], Verdict], arrived: int, output: Output
+    ) -> tuple[Fresh, Fresh]:
+        """`judge` is asked about the rows of each input, whose side it is told."""
+        good: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+        for number in sorted(batch):
+            side, rows = self._of_input[number], batch[number].combine_chunks()
+            late, windows = judge(side, rows)
+            name = SIDES[side]
+            output.events[f"{name}_late"] += int(late.sum())
+            rows = self._side_rows.put(output, rows, late, "late", LATE_REASON, input=number, windows=windows)
+            output.events[f"{name}_rows"] += rows.num_rows
+            output.counts[USED] += rows.num_rows
+            good[side].append(rows)
+        left = self._sides[0].packed(good[0], arrived)
+        return left, self._sides[1].packed(good[1], arrived + left.rows.num_rows)
