@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from eventide.kernels.contract import TS
 from eventide.kernels.joins.sides import KeyEquality, Side
-from eventide.kernels.vector.columns import Ints, ints, timestamps, whole
+from eventide.kernels.vector.columns import Ints, Mask, ints, timestamps, whole
 from eventide.plan.modes import JoinKind
 
 if TYPE_CHECKING:
@@ -55,11 +55,16 @@ class PairTables:
         equal = self._equal(found.left, found.left_at, found.right, found.right_at)
         if not equal.all():
             found = found.chosen(np.flatnonzero(equal))
-        if self._condition is None or len(found.left_at) == 0:
-            return found
-        pairs = pa.Table.from_arrays(self._columns(found), schema=self._pair_schema)
-        holds = pc.fill_null(whole(self._condition(pairs)), False).to_numpy(zero_copy_only=False)
+        holds = self.holds(found)
         return found if holds.all() else found.chosen(np.flatnonzero(holds))
+
+    def holds(self, found: Matches) -> Mask:
+        """Which pairs meet the condition."""
+        if self._condition is None or len(found.left_at) == 0:
+            return np.ones(len(found.left_at), np.bool_)
+        pairs = pa.Table.from_arrays(self._columns(found), schema=self._pair_schema)
+        known: Mask = pc.fill_null(whole(self._condition(pairs)), False).to_numpy(zero_copy_only=False)
+        return known
 
     def pairs(self, found: Matches, bounds: Bounds | None) -> pa.Table:
         head = self._head(bounds, np.maximum(found.left_ts, found.right_ts))

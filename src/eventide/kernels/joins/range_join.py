@@ -137,7 +137,7 @@ class RangeJoin:
 
     def _take(self, batch: Batch, state: _State, store: Store, output: Output) -> None:
         memory = state.memory
-        fresh = self._taking.take(batch, lambda side, rows: self._late(side, rows, state), memory.arrived, output)
+        fresh = self._taking.take(batch, lambda _, side, rows: self._late(side, rows, state), memory.arrived, output)
         arrived, closed, noted = memory.arrived, state.closed(self._meeting), self._outcome.notes()
         ready: list[pa.Table] = []
         for found, done in self._candidates(fresh, state, store):

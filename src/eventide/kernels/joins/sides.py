@@ -23,6 +23,7 @@ SIDES = ("left", "right")
 HEAD = (pa.field(TS, pa.int64()), pa.field(ARRIVAL, pa.int64()), pa.field(HASH, pa.int64()))
 
 Verdict = tuple[Mask, Callable[[], tuple[Ints, Ints]] | None]  # who is late, and which windows these have missed
+Judge = Callable[[int, int, pa.Table], Verdict]  # of the number of an input, its side and its rows
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Fresh:
 
     rows: pa.Table
     keyless: Mask
+    order: Ints  # of each row its place among those that were given
 
     @property
     def able(self) -> pa.Table:
@@ -59,17 +61,24 @@ class Side:
         rows = pa.concat_tables(tables, promote_options="permissive") if tables else self.schema.empty_table()
         count = rows.num_rows
         seq = ints(rows, SEQ) if SEQ in rows.column_names else np.arange(count)
+        order = np.arange(count)
         if not (seq[1:] > seq[:-1]).all():
-            rows = rows.take(pa.array(np.argsort(seq, kind="stable")))
+            order = np.argsort(seq, kind="stable")
+            rows = rows.take(pa.array(order))
         kinds = [typed(column(rows, name), self.schema.field(name).type) for name in names]
         by_name = dict(zip(names, kinds, strict=True))
         hashes = hashes_of([by_name[key] for key in self.keys], count)
         head = [column(rows, TS), pa.array(np.arange(arrived, arrived + count)), pa.array(hashes)]
-        keyless = np.zeros(count, np.bool_)
+        packed = pa.Table.from_arrays([*head, *kinds], schema=self.schema)
+        return Fresh(packed, self.keyless(packed), order)
+
+    def keyless(self, rows: pa.Table) -> Mask:
+        """Which rows have NULL in a key, and so match nothing."""
+        keyless = np.zeros(rows.num_rows, np.bool_)
         for key in self._needed:
-            if by_name[key].null_count:
-                keyless |= by_name[key].is_null().to_numpy(zero_copy_only=False)
-        return Fresh(pa.Table.from_arrays([*head, *kinds], schema=self.schema), keyless)
+            if rows.column(key).null_count:
+                keyless |= column(rows, key).is_null().to_numpy(zero_copy_only=False)
+        return keyless
 
     def columns(self, rows: pa.Table) -> list[pa.Array]:
         """What a pair shows of rows."""
@@ -113,14 +122,14 @@ class Taking:
     def __init__(self, spec: JoinSpec, sides: tuple[Side, Side]) -> None:
         self._of_input, self._side_rows, self._sides = spec.sides, spec.side_rows, sides
 
-    def take(
-        self, batch: Batch, judge: Callable[[int, pa.Table], Verdict], arrived: int, output: Output
-    ) -> tuple[Fresh, Fresh]:
-        """`judge` is asked about the rows of each input, whose side it is told."""
+    def side_of(self, input: int) -> int:
+        return self._of_input[input]
+
+    def take(self, batch: Batch, judge: Judge, arrived: int, output: Output) -> tuple[Fresh, Fresh]:
         good: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         for number in sorted(batch):
             side, rows = self._of_input[number], batch[number].combine_chunks()
-            late, windows = judge(side, rows)
+            late, windows = judge(number, side, rows)
             name = SIDES[side]
             output.events[f"{name}_late"] += int(late.sum())
             rows = self._side_rows.put(output, rows, late, "late", LATE_REASON, input=number, windows=windows)

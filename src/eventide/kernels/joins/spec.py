@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from eventide.errors import EngineError
 from eventide.kernels.contract import InputSpec, Kernel
+from eventide.kernels.joins.asof_join import AsofJoin
 from eventide.kernels.joins.meeting import meeting_of
 from eventide.kernels.joins.range_join import RangeJoin
 from eventide.kernels.side_rows import SideRows
@@ -83,8 +84,10 @@ class JoinSpec:
 
     def build(self) -> Kernel:
         match self.bound:
-            case OverlappingSessions() | Asof():
-                raise EngineError("sessions and ASOF cannot be joined yet")
+            case OverlappingSessions():
+                raise EngineError("sessions cannot be joined yet")
+            case Asof():
+                return AsofJoin(self, self.bound)
             case _:
                 return RangeJoin(self, meeting_of(self.bound))
 
