@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eventide.kernels.contract import TS, Batch, Clock, Output, Store
 from eventide.kernels.joins.memory import Memory, MemoryBlob
 from eventide.kernels.joins.pairs import Matches, PairTables, keeps
-from eventide.kernels.joins.sides import ARRIVAL, Judge, Side, Taking, Verdict
+from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import END, HASH, NEVER, START, Directory, KeyedTable, Summary
 from eventide.kernels.state.time_log import TimeLog
@@ -253,55 +254,43 @@ class AsofJoin:
 
     def _take(self, batch: Batch, state: _State, store: Store, output: Output) -> None:
         memory = state.memory
-        useless = self._useless(batch, state, store)
-        fresh = self._taking.take(batch, self._judge(useless, state), memory.arrived, output)
-        memory.arrived += sum(side.rows.num_rows for side in fresh)
+        packed = self._taking.packed(batch, memory.arrived)
+        memory.arrived += sum(side.rows.num_rows for side in packed)
+        late = (_passed(packed[0].rows, state), self._useless(packed[1], state, store))
+        left, right = (
+            self._taking.without_late(side, packed[side], late[side], None, batch, output) for side in (0, 1)
+        )
         memory.changed = True
-        right = fresh[1].able
-        old = np.zeros(right.num_rows, np.bool_) if state.passed is None else ints(right, TS) <= state.passed
-        nothing = self._sides[0].schema.empty_table()
-        if old.any():
-            self._settle(nothing, right.filter(pa.array(old)), _EMPTY, state, store, output, at_once=False)
-        left = fresh[0].rows if self._keeps_left else fresh[0].able
-        for side, rows in ((0, left), (1, right.filter(pa.array(~old)))):
+        self._log(left, right, state, store, output)
+
+    def _log(self, left: Fresh, right: Fresh, state: _State, store: Store, output: Output) -> None:
+        """Rows wait for time to pass them, but for right rows that it has passed and that are of use at once."""
+        old = pa.array(_passed(right.able, state))
+        if old.true_count:
+            nothing = self._sides[0].schema.empty_table()
+            self._settle(nothing, right.able.filter(old), _EMPTY, state, store, output, at_once=False)
+        waiting = (left.rows if self._keeps_left else left.able, right.able.filter(pc.invert(old)))
+        for side, rows in enumerate(waiting):
             if rows.num_rows:
                 self._logs[side].add(rows, store)
                 self._count(side, rows.num_rows, state)
 
-    def _judge(self, useless: dict[int, Mask], state: _State) -> Judge:
-        def judge(number: int, side: int, rows: pa.Table) -> Verdict:
-            if side == 1:
-                return useless[number], None
-            ts = ints(rows, TS)
-            return np.zeros(len(ts), np.bool_) if state.passed is None else ts <= state.passed, None
+    def _useless(self, right: Fresh, state: _State, store: Store) -> Mask:
+        """Which right rows are late and can be no answer any more."""
+        late = _passed(right.rows, state)
+        if late.any():
+            late[late] = ~self._may_answer(right.rows.filter(pa.array(late)), state, store)
+        return late
 
-        return judge
-
-    def _useless(self, batch: Batch, state: _State, store: Store) -> dict[int, Mask]:
-        """Which right rows, by input, are late and can be no answer any more."""
-        numbers = [number for number in sorted(batch) if self._taking.side_of(number) == 1]
-        times = [ints(batch[number], TS) for number in numbers]
-        old = [np.zeros(len(ts), np.bool_) if state.passed is None else ts <= state.passed for ts in times]
-        if any(mask.any() for mask in old):
-            tables = [batch[number].filter(pa.array(mask)) for number, mask in zip(numbers, old, strict=True)]
-            late = self._late_ones(tables, state, store)
-            ends = np.cumsum([table.num_rows for table in tables])
-            for mask, some in zip(old, np.split(late, ends[:-1]), strict=True):
-                mask[mask] = some
-        return dict(zip(numbers, old, strict=True))
-
-    def _late_ones(self, tables: list[pa.Table], state: _State, store: Store) -> Mask:
+    def _may_answer(self, rows: pa.Table, state: _State, store: Store) -> Mask:
         """Of right rows whose time has passed."""
         side, passed = self._sides[1], state.passed or 0
-        fresh = side.packed(tables, state.memory.arrived)
-        known = self._past.find(ints(fresh.rows, HASH), state.past, store).asked.rename_columns(side.schema.names)
-        rows = pa.concat_tables([fresh.rows, known]).combine_chunks()
-        use = self._is_of_use(rows, self._groups(rows), passed)[: fresh.rows.num_rows] & ~fresh.keyless
+        known = self._past.find(ints(rows, HASH), state.past, store).asked.rename_columns(side.schema.names)
+        both = pa.concat_tables([rows, known]).combine_chunks()
+        use = self._is_of_use(both, self._groups(both), passed)[: rows.num_rows] & ~side.keyless(rows)
         if self._bound.tolerance is not None:
-            use &= ints(fresh.rows, TS) + self._bound.tolerance > passed
-        late = np.empty(len(use), np.bool_)
-        late[fresh.order] = ~use
-        return late
+            use &= ints(rows, TS) + self._bound.tolerance > passed
+        return use
 
     # What is left --------------------------------------------------------------------------------------------------
 
@@ -330,6 +319,14 @@ class AsofJoin:
         nothing = np.zeros(table.num_rows, np.int64)
         due = np.full(table.num_rows, NEVER) if self._span is None else ints(table, START) + self._span
         return Summary(due, nothing, nothing)
+
+
+def _passed(rows: pa.Table, state: _State) -> Mask:
+    """Which rows have a time that has passed."""
+    if state.passed is None:
+        return np.zeros(rows.num_rows, np.bool_)
+    passed: Mask = ints(rows, TS) <= state.passed
+    return passed
 
 
 def _waiting_summary(table: pa.Table) -> Summary:

@@ -77,7 +77,9 @@ class Outcome:
         self, found: Matches, done: Ints, closed: int | None, noted: tuple[Noted, Noted], output: Output
     ) -> tuple[pa.Table, Ints | None] | None:
         """The main rows that candidates give, and the ends of their windows, if any; `done` are marked left entries."""
-        found = self._tables.true_ones(found)
+        true_ones = self._tables.true_ones(found)
+        if len(true_ones) < len(found.left_at):
+            found = found.chosen(true_ones)
         at, window = self._meeting.pair_windows(found.left_ts, found.right_ts, closed)
         if len(at) != len(found.left_at) or self._meeting.windows_per_row > 1:
             found = found.chosen(at)

@@ -50,13 +50,12 @@ class PairTables:
         self._equal = KeyEquality(spec)
         self._pair_schema = pa.schema([*sides[0].shown_schema, *sides[1].shown_schema])
 
-    def true_ones(self, found: Matches) -> Matches:
-        """The pairs that have equal keys and meet the condition."""
-        equal = self._equal(found.left, found.left_at, found.right, found.right_at)
-        if not equal.all():
-            found = found.chosen(np.flatnonzero(equal))
-        holds = self.holds(found)
-        return found if holds.all() else found.chosen(np.flatnonzero(holds))
+    def true_ones(self, found: Matches) -> Ints:
+        """The places of the pairs that have equal keys and meet the condition."""
+        equal = np.flatnonzero(self._equal(found.left, found.left_at, found.right, found.right_at))
+        if self._condition is None:
+            return equal
+        return equal[self.holds(found.chosen(equal))]
 
     def holds(self, found: Matches) -> Mask:
         """Which pairs meet the condition."""

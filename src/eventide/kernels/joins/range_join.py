@@ -22,7 +22,7 @@ from eventide.kernels.joins.meeting import Meeting, closed_windows
 from eventide.kernels.joins.memory import Memory, MemoryBlob
 from eventide.kernels.joins.outcome import MARKS, Outcome
 from eventide.kernels.joins.pairs import Matches
-from eventide.kernels.joins.sides import Fresh, Side, Taking, Verdict
+from eventide.kernels.joins.sides import Fresh, Side, Taking
 from eventide.kernels.joins.unmatched import DUE, ENTRY, FOR_EVER
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.row_index import HASH, RowIndex, Slots
@@ -137,15 +137,18 @@ class RangeJoin:
 
     def _take(self, batch: Batch, state: _State, store: Store, output: Output) -> None:
         memory = state.memory
-        fresh = self._taking.take(batch, lambda _, side, rows: self._late(side, rows, state), memory.arrived, output)
-        arrived, closed, noted = memory.arrived, state.closed(self._meeting), self._outcome.notes()
+        arrived = memory.arrived
+        packed = self._taking.packed(batch, arrived)
+        memory.arrived += sum(side.rows.num_rows for side in packed)
+        left, right = (self._on_time(side, packed[side], batch, state, output) for side in (0, 1))
+        fresh = (left, right)
+        closed, noted = state.closed(self._meeting), self._outcome.notes()
         ready: list[pa.Table] = []
         for found, done in self._candidates(fresh, state, store):
             given = self._outcome.given(found, done, closed, noted, output)
             if given is not None:
                 ready.append(self._hold_back(*given, state, store) if self._at_close else given[0])
         output.main += [table for table in ready if table.num_rows]
-        memory.arrived += sum(side.rows.num_rows for side in fresh)
         memory.changed = True
         self._outcome.settle(fresh, arrived, closed, noted, store)
         for side in (0, 1):
@@ -154,11 +157,11 @@ class RangeJoin:
         if self._outcome.needs_marks:
             self._indexes[0].mark(self._outcome.marks(memory.arrived, noted), state.held[0], store)
 
-    def _late(self, side: int, rows: pa.Table, state: _State) -> Verdict:
-        ts = ints(rows, TS)
+    def _on_time(self, side: int, fresh: Fresh, batch: Batch, state: _State, output: Output) -> Fresh:
+        ts = ints(fresh.rows, TS)
         late = ~self._alive(side, ts, state)
-        bounds = self._meeting.missed(side, ts[late])
-        return late, None if bounds is None else lambda: bounds
+        missed = self._meeting.missed(side, ts) if late.any() else None
+        return self._taking.without_late(side, fresh, late, missed, batch, output)
 
     def _alive(self, side: int, ts: Ints, state: _State) -> Mask:
         """Whether rows with these times can still find partners."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +22,7 @@ ARRIVAL = "arrival"  # numbers rows in the order in which they came
 SIDES = ("left", "right")
 HEAD = (pa.field(TS, pa.int64()), pa.field(ARRIVAL, pa.int64()), pa.field(HASH, pa.int64()))
 
-Verdict = tuple[Mask, Callable[[], tuple[Ints, Ints]] | None]  # who is late, and which windows these have missed
-Judge = Callable[[int, int, pa.Table], Verdict]  # of the number of an input, its side and its rows
+Bounds = tuple[Ints, Ints]  # starts and ends
 
 
 @dataclass(frozen=True)
@@ -117,24 +116,45 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 class Taking:
-    """Takes the rows of a batch in: the late ones aside, the others by side."""
+    """Takes the rows of a batch in: packed by side, and the late ones aside."""
 
     def __init__(self, spec: JoinSpec, sides: tuple[Side, Side]) -> None:
-        self._of_input, self._side_rows, self._sides = spec.sides, spec.side_rows, sides
+        self._side_rows, self._sides = spec.side_rows, sides
+        self._inputs = tuple(
+            tuple(number for number, its_side in enumerate(spec.sides) if its_side == side) for side in (0, 1)
+        )
 
-    def side_of(self, input: int) -> int:
-        return self._of_input[input]
+    def packed(self, batch: Batch, arrived: int) -> tuple[Fresh, Fresh]:
+        """The rows of both sides, numbered from `arrived` on."""
+        left, right = ([batch[number] for number in inputs if number in batch] for inputs in self._inputs)
+        first = self._sides[0].packed(left, arrived)
+        return first, self._sides[1].packed(right, arrived + first.rows.num_rows)
 
-    def take(self, batch: Batch, judge: Judge, arrived: int, output: Output) -> tuple[Fresh, Fresh]:
-        good: tuple[list[pa.Table], list[pa.Table]] = ([], [])
-        for number in sorted(batch):
-            side, rows = self._of_input[number], batch[number].combine_chunks()
-            late, windows = judge(number, side, rows)
-            name = SIDES[side]
-            output.events[f"{name}_late"] += int(late.sum())
-            rows = self._side_rows.put(output, rows, late, "late", LATE_REASON, input=number, windows=windows)
-            output.events[f"{name}_rows"] += rows.num_rows
-            output.counts[USED] += rows.num_rows
-            good[side].append(rows)
-        left = self._sides[0].packed(good[0], arrived)
-        return left, self._sides[1].packed(good[1], arrived + left.rows.num_rows)
+    def without_late(
+        self, side: int, fresh: Fresh, late: Mask, missed: Bounds | None, batch: Batch, output: Output
+    ) -> Fresh:
+        """Put late rows aside; `missed` are windows that all rows have, or would have had."""
+        name = SIDES[side]
+        output.events[f"{name}_late"] += int(late.sum())
+        output.events[f"{name}_rows"] += len(late) - int(late.sum())
+        output.counts[USED] += len(late) - int(late.sum())
+        if not late.any():
+            return fresh
+        given = np.empty_like(late)
+        given[fresh.order] = late
+        place = np.empty(len(late), np.int64)
+        place[fresh.order] = np.arange(len(late))
+        begin = 0
+        for number in self._inputs[side]:
+            if number in batch:
+                rows = batch[number].combine_chunks()
+                some = given[begin : begin + rows.num_rows]
+                at = place[begin : begin + rows.num_rows][some]
+                windows = None if missed is None else partial(_bounds_at, missed, at)
+                self._side_rows.put(output, rows, some, "late", LATE_REASON, input=number, windows=windows)
+                begin += rows.num_rows
+        return Fresh(fresh.rows.filter(pa.array(~late)), fresh.keyless[~late], fresh.order[~late])
+
+
+def _bounds_at(bounds: Bounds, at: Ints) -> Bounds:
+    return bounds[0][at], bounds[1][at]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eventide.errors import EngineError
 from eventide.kernels.contract import InputSpec, Kernel
 from eventide.kernels.joins.asof_join import AsofJoin
 from eventide.kernels.joins.meeting import meeting_of
 from eventide.kernels.joins.range_join import RangeJoin
+from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
 from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.modes import JoinKind
@@ -85,7 +85,7 @@ class JoinSpec:
     def build(self) -> Kernel:
         match self.bound:
             case OverlappingSessions():
-                raise EngineError("sessions cannot be joined yet")
+                return SessionJoin(self, self.bound)
             case Asof():
                 return AsofJoin(self, self.bound)
             case _:

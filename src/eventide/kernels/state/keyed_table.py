@@ -88,7 +88,8 @@ class KeyedTable:
     """Tables with at least the columns START and HASH, in spaces that begin with `name`.
 
     `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
-    if `due` is np.maximum. A bucket shall have about `per_bucket` rows.
+    if `due` is np.maximum. `waiting` adds up what the summary calls so, or is np.minimum for a kernel that notes there
+    what its rows go back to. A bucket shall have about `per_bucket` rows.
     """
 
     def __init__(
@@ -99,11 +100,12 @@ class KeyedTable:
         summary: Callable[[pa.Table], Summary],
         due: np.ufunc = np.minimum,
         per_bucket: int = 512,
+        waiting: np.ufunc = np.add,
     ) -> None:
         self._space, self._meta = name, f"{name}_directory"
         self._codec = Codec(fingerprint, schema)
         self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
-        self._summary, self._due, self._per_bucket = summary, due, per_bucket
+        self._summary, self._due, self._per_bucket, self._waiting = summary, due, per_bucket, waiting
 
     def load(self, store: Store) -> Directory:
         blobs = store.read(self._meta, 0)
@@ -178,7 +180,7 @@ class KeyedTable:
         full, starts = buckets[np.diff(bounds) > 0], bounds[:-1][np.diff(bounds) > 0]
         if len(full):
             directory.due[full] = self._due.reduceat(rows.due, starts)
-            directory.waiting[full] = np.add.reduceat(rows.waiting, starts)
+            directory.waiting[full] = self._waiting.reduceat(rows.waiting, starts)
             directory.gone[full] = np.add.reduceat(rows.gone, starts)
 
     def _make_room(self, more: int, directory: Directory, store: Store) -> None:

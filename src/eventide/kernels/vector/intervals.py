@@ -86,3 +86,24 @@ def covered(
         return np.zeros(len(asked_group), np.bool_)
     at = last_at_or_before(group, start, asked_group, asked_end)
     return (at >= 0) & (end[at] >= asked_start)
+
+
+def meetings(one: Runs, other: Runs) -> tuple[Ints, Ints]:
+    """(place in one, place in the other) of all intervals of a group that share a point; those of `other` are best if
+    few of a group overlap each other.
+    """
+    if len(one.group) == 0 or len(other.group) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    known: Ints = np.unique(np.concatenate((one.start, one.end, other.start, other.end)))
+    width = len(known)
+    order = np.lexsort((other.start, other.group))
+    group, start, end = other.group[order], *(np.searchsorted(known, ends[order]) for ends in (other.start, other.end))
+    starts, reach = group * width + start, group * width + _running_max(group, end)
+    first = np.searchsorted(reach, one.group * width + np.searchsorted(known, one.start), "left")
+    last = np.searchsorted(starts, one.group * width + np.searchsorted(known, one.end), "right")
+    lengths = np.maximum(last - first, 0)
+    before = np.cumsum(lengths) - lengths
+    mine = np.repeat(np.arange(len(lengths)), lengths)
+    theirs = order[np.repeat(first - before, lengths) + np.arange(len(mine))]
+    meets = other.end[theirs] >= one.start[mine]
+    return mine[meets], theirs[meets]

@@ -43,7 +43,7 @@ def candidates(asked: Questions, hashes: Ints, ts: Ints) -> Iterator[Pairs]:
     some = some[turn]
     start = np.searchsorted(held, low[turn], "left")
     end = np.searchsorted(held, _composed(asked.hashes[some], last[some], bits), "right")
-    for question, place in _pieces(start, end - start):
+    for question, place in pieces(start, end - start):
         yield some[question], order[place]
 
 
@@ -64,7 +64,7 @@ def _composed(hashes: Ints, places: Ints, bits: int) -> npt.NDArray[np.uint64]:
     return hashes.view(np.uint64) << np.uint64(bits) | places.astype(np.uint64)
 
 
-def _pieces(start: Ints, lengths: Ints) -> Iterator[Pairs]:
+def pieces(start: Ints, lengths: Ints) -> Iterator[Pairs]:
     """(number of the run, place) for runs of places from `start` on; a long run may be cut."""
     runs = np.flatnonzero(lengths > 0)
     ends = np.cumsum(lengths[runs])
