@@ -156,14 +156,15 @@ class AsofJoin:
         known = self._past.find(np.concatenate([named, ints(left, HASH)]), state.past, store)
         choices = pa.concat_tables([known.asked.rename_columns(right.column_names), right]).combine_chunks()
         group = self._groups(left, choices)
-        best = self._best(left, choices, group)
+        timeline = _timeline(choices, group[left.num_rows :])
+        best = self._best(left, choices, group[: left.num_rows], timeline)
         certain = self._certain(ints(left, TS), best, choices)
         answered = np.ones(len(best), np.bool_) if at_once else certain <= (state.passed or 0)
         self._give(left, choices, best, np.flatnonzero(answered), output)
         if waited is not None:
             rest = _with_due(left, certain, self._waiting_schema).filter(pa.array(~answered))
             self._waiting.write(waited.buckets, waited.others, rest, state.waiting, store)
-        kept = choices.filter(pa.array(self._is_of_use(choices, group[left.num_rows :], state.passed or 0)))
+        kept = choices.filter(pa.array(self._is_of_use(choices, timeline, state.passed or 0)))
         kept = kept.rename_columns(self._past_schema.names)
         self._past.write(known.buckets, known.others, kept, state.past, store)
 
@@ -179,11 +180,10 @@ class AsofJoin:
         keys = [pa.concat_arrays([column(table, key) for table in tables]) for key in self._keys]
         return numbered(hashes, keys)
 
-    def _best(self, left: pa.Table, choices: pa.Table, group: Ints) -> Ints:
+    def _best(self, left: pa.Table, choices: pa.Table, group: Ints, timeline: Timeline) -> Ints:
         """Of each left row the place of its answer, or -1."""
         bound, ts, moments = self._bound, ints(choices, TS), ints(left, TS)
-        timeline = Timeline(Moments(group[left.num_rows :], ts), ints(choices, ARRIVAL))
-        asked, accept = Moments(group[: left.num_rows], moments), self._accept(left, choices)
+        asked, accept = Moments(group, moments), self._accept(left, choices)
         if len(ts) == 0:
             return np.full(len(moments), -1)
         if bound.which is Nearest.BEFORE:
@@ -225,7 +225,7 @@ class AsofJoin:
             output.main.append(self._tables.alone(0, self._sides[0].columns(left), ints(left, TS), None))
             output.events["left_alone"] += left.num_rows
 
-    def _is_of_use(self, right: pa.Table, group: Ints, passed: int) -> Mask:
+    def _is_of_use(self, right: pa.Table, timeline: Timeline, passed: int) -> Mask:
         """Which right rows of times that have passed may answer a left row to come, or one that waits.
 
         Of each key that is the newest, and of equal times the one that came last; with a condition any row may be.
@@ -235,14 +235,8 @@ class AsofJoin:
             return np.zeros(len(ts), np.bool_)
         use = ts + self._span > passed if self._span is not None else np.ones(len(ts), np.bool_)
         if not self._has_condition:
-            use &= self._is_newest(right, group)
+            use &= timeline.is_last()
         return use
-
-    def _is_newest(self, right: pa.Table, group: Ints) -> Mask:
-        order = np.lexsort((ints(right, ARRIVAL), ints(right, TS), group))
-        newest = np.zeros(len(order), np.bool_)
-        newest[order] = np.append(group[order][1:] != group[order][:-1], True)[: len(order)]
-        return newest
 
     @property
     def _span(self) -> int | None:
@@ -287,7 +281,7 @@ class AsofJoin:
         side, passed = self._sides[1], state.passed or 0
         known = self._past.find(ints(rows, HASH), state.past, store).asked.rename_columns(side.schema.names)
         both = pa.concat_tables([rows, known]).combine_chunks()
-        use = self._is_of_use(both, self._groups(both), passed)[: rows.num_rows] & ~side.keyless(rows)
+        use = self._is_of_use(both, _timeline(both, self._groups(both)), passed)[: rows.num_rows] & ~side.keyless(rows)
         if self._bound.tolerance is not None:
             use &= ints(rows, TS) + self._bound.tolerance > passed
         return use
@@ -319,6 +313,10 @@ class AsofJoin:
         nothing = np.zeros(table.num_rows, np.int64)
         due = np.full(table.num_rows, NEVER) if self._span is None else ints(table, START) + self._span
         return Summary(due, nothing, nothing)
+
+
+def _timeline(right: pa.Table, group: Ints) -> Timeline:
+    return Timeline(Moments(group, ints(right, TS)), ints(right, ARRIVAL))
 
 
 def _passed(rows: pa.Table, state: _State) -> Mask:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.vector.columns import Ints, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints
 from eventide.kernels.vector.hashing import hash_rows
 
 START, END = "start", "end"
@@ -139,9 +139,9 @@ class KeyedTable:
 
     def find(self, hashes: Ints, directory: Directory, store: Store) -> BucketRows:
         """What is held for keys with these hashes, in buckets of a size that leaves room for a row for each."""
-        wanted = np.unique(hashes)
+        wanted = distinct(hashes)
         self._make_room(len(wanted), directory, store)
-        buckets = np.unique(_buckets(wanted, directory.bits))
+        buckets = distinct(_buckets(wanted, directory.bits))
         table = self.read(buckets, directory, store)
         held = ints(table, HASH)
         hit = wanted[np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)] == held

@@ -145,7 +145,7 @@ class RowIndex:
             within = (last >= slot.first) & (first <= slot.last)
             if not within.any():
                 continue
-            parts = np.unique(slot.parts_of(hashes[within])).tolist()
+            parts = np.flatnonzero(np.bincount(slot.parts_of(hashes[within]))).tolist()
             rows += self._read(self._space, self._codec, slot, parts, store)
             marks += self._read(self._mark_space, self._mark_codec, slot, parts, store)
             asked |= within

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.vector.columns import Ints, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints
 
 LEVELS = 6
 BITS = 4  # a range of one level is 2 ** BITS ranges of the level below
@@ -22,10 +22,12 @@ _MOST_RANGES = 32
 
 def level_for(places: Ints) -> int:
     """The finest level at which these places lie in few ranges."""
-    level = 0
-    while level < LEVELS - 1 and len(np.unique(places >> (BITS * level))) > _MOST_RANGES:
-        level += 1
-    return level
+    first, last = (int(places.min()), int(places.max())) if len(places) else (0, 0)
+    for level in range(LEVELS - 1):
+        shift = BITS * level
+        if (last >> shift) - (first >> shift) < _MOST_RANGES or len(distinct(places >> shift)) <= _MOST_RANGES:
+            return level
+    return LEVELS - 1
 
 
 def split(table: pa.Table, buckets: Ints) -> Iterator[tuple[int, pa.Table]]:

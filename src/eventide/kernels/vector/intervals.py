@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eventide.kernels.vector.columns import Ints
+from eventide.kernels.vector.columns import Ints, distinct
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,33 @@ def meetings(one: Runs, other: Runs) -> tuple[Ints, Ints]:
     """
     if len(one.group) == 0 or len(other.group) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    known: Ints = np.unique(np.concatenate((one.start, one.end, other.start, other.end)))
-    width = len(known)
-    order = np.lexsort((other.start, other.group))
-    group, start, end = other.group[order], *(np.searchsorted(known, ends[order]) for ends in (other.start, other.end))
-    starts, reach = group * width + start, group * width + _running_max(group, end)
-    first = np.searchsorted(reach, one.group * width + np.searchsorted(known, one.start), "left")
-    last = np.searchsorted(starts, one.group * width + np.searchsorted(known, one.end), "right")
+    order = by_group_and_time(other.group, other.start)
+    group, start = other.group[order], other.start[order]
+    places = _Places(one, other)
+    starts, reach = places.of(group, start), places.of(group, _running_max(group, other.end[order]))
+    first = np.searchsorted(reach, places.of(one.group, one.start), "left")
+    last = np.searchsorted(starts, places.of(one.group, one.end), "right")
     lengths = np.maximum(last - first, 0)
     before = np.cumsum(lengths) - lengths
     mine = np.repeat(np.arange(len(lengths)), lengths)
     theirs = order[np.repeat(first - before, lengths) + np.arange(len(mine))]
     meets = other.end[theirs] >= one.start[mine]
     return mine[meets], theirs[meets]
+
+
+class _Places:
+    """Group and time as one number, in the order of both."""
+
+    def __init__(self, *runs: Runs) -> None:
+        self._first = min(int(run.start.min()) for run in runs)
+        self._span = max(int(run.end.max()) for run in runs) - self._first + 1
+        self._times: Ints | None = None
+        if int(max(run.group.max() for run in runs) + 1) * self._span >= 1 << 62:
+            self._times = distinct(np.concatenate([times for run in runs for times in (run.start, run.end)]))
+            self._span = len(self._times)
+
+    def of(self, group: Ints, times: Ints) -> Ints:
+        """The times must be bounds of the runs."""
+        return group * self._span + (
+            times - self._first if self._times is None else np.searchsorted(self._times, times)
+        )

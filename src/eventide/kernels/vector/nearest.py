@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.vector.columns import Ints, Mask, combined_rank, dense_rank, normalised
+from eventide.kernels.vector.columns import Ints, Mask, combined_rank, dense_rank, distinct, normalised
 from eventide.kernels.vector.matching import same
 from eventide.kernels.windows.grid import spans
 
@@ -34,12 +36,24 @@ class Timeline:
         self._span = (int(rows.ts.max()) if len(rows.ts) else 0) - self._first + 3
         self._distinct: Ints | None = None
         if int(rows.group.max(initial=0) + 1) * self._span >= 1 << 62:
-            self._distinct = np.unique(rows.ts)
+            self._distinct = distinct(rows.ts)
             self._span = 2 * len(self._distinct) + 1
         place = self._places_of(rows.group, rows.ts)
-        self._upward = np.lexsort((arrival, place))
-        self._downward = np.lexsort((-arrival, place))  # of equal times the one that came last is met first
+        self._group, self._arrival, self._place = rows.group, arrival, place
+        self._upward = _ordered(place, arrival)
         self._places = place[self._upward]
+
+    @cached_property
+    def _downward(self) -> Ints:
+        """Of equal times the one that came last is met first."""
+        return _ordered(self._place, -self._arrival)
+
+    def is_last(self) -> Mask:
+        """Which rows are the last ones of their groups."""
+        group = self._group[self._upward]
+        last = np.empty(len(group), np.bool_)
+        last[self._upward] = np.append(group[1:] != group[:-1], True)[: len(group)]
+        return last
 
     def _places_of(self, group: Ints, ts: Ints | None, end: int = 0) -> Ints:
         """Where moments lie among the rows, as one number; without a time, at the end 0 or 1 of their groups."""
@@ -56,17 +70,23 @@ class Timeline:
 
     def before(self, asked: Moments, strict: bool, tolerance: int | None, accept: Accept | None) -> Ints:
         """The number of the latest row that is not later (`strict`: earlier) and at most `tolerance` away, or -1."""
-        moment = self._places_of(asked.group, asked.ts)
-        last = np.searchsorted(self._places, moment, "left" if strict else "right") - 1
-        earliest = self._places_of(asked.group, None if tolerance is None else asked.ts - tolerance, 0)
-        return self._nearest(self._upward, last, last - np.searchsorted(self._places, earliest) + 1, -1, accept)
+        last = self._search(asked.group, asked.ts, 0, "left" if strict else "right") - 1
+        first = self._search(asked.group, None if tolerance is None else asked.ts - tolerance, 0, "left")
+        return self._nearest(self._upward, last, last - first + 1, -1, accept)
 
     def after(self, asked: Moments, strict: bool, tolerance: int | None, accept: Accept | None) -> Ints:
         """The same for the earliest row that is not earlier."""
-        moment = self._places_of(asked.group, asked.ts)
-        first = np.searchsorted(self._places, moment, "right" if strict else "left")
-        latest = self._places_of(asked.group, None if tolerance is None else asked.ts + tolerance, 1)
-        return self._nearest(self._downward, first, np.searchsorted(self._places, latest, "right") - first, 1, accept)
+        first = self._search(asked.group, asked.ts, 0, "right" if strict else "left")
+        end = self._search(asked.group, None if tolerance is None else asked.ts + tolerance, 1, "right")
+        return self._nearest(self._downward, first, end - first, 1, accept)
+
+    def _search(self, group: Ints, ts: Ints | None, end: int, side: Literal["left", "right"]) -> Ints:
+        """Where moments would be put among the rows. In order, which is several times as fast."""
+        places = self._places_of(group, ts, end)
+        order = np.argsort(places)
+        found = np.empty(len(places), np.int64)
+        found[order] = np.searchsorted(self._places, places[order], side)
+        return found
 
     def _nearest(self, order: Ints, start: Ints, count: Ints, step: int, accept: Accept | None) -> Ints:
         """The first accepted one of `count` rows from `start` on."""
@@ -91,6 +111,17 @@ class Timeline:
         return found
 
 
+def _ordered(place: Ints, tie: Ints) -> Ints:
+    """The order of rows by place, and by `tie` where places are equal."""
+    order = np.argsort(place)
+    ordered = place[order]
+    equal = ordered[1:] == ordered[:-1]
+    among_equals = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    some = order[among_equals]
+    order[among_equals] = some[np.lexsort((tie[some], place[some]))]
+    return order
+
+
 def _slices(numbers: Ints, each: int) -> Iterator[Ints]:
     size = max(1, _AT_ONCE // each)
     return (numbers[at : at + size] for at in range(0, len(numbers), size))
@@ -98,7 +129,7 @@ def _slices(numbers: Ints, each: int) -> Iterator[Ints]:
 
 def numbered(hashes: Ints, keys: list[pa.Array]) -> Ints:
     """A number for each distinct key, given the hashes of the rows' keys."""
-    order = np.argsort(hashes, kind="stable")
+    order = np.argsort(hashes)
     ordered = hashes[order]
     repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
     mine, before = pa.array(order[repeated + 1]), pa.array(order[repeated])
