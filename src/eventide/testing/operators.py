@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventide.plan.modes import EmitMode
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.physical import AggregateWindows, Physical
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble
 from eventide.testing.aggregates import frozen, result
-from eventide.testing.expressions import unsupported
 from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
 from eventide.testing.values import moment
 
@@ -30,6 +29,7 @@ class Timed:
     time: int
     packed: Mapping[str, Any]
     original: Mapping[str, Any]
+    input: int = 0  # the number of the input that it came from
 
 
 @dataclass(frozen=True)
@@ -382,25 +382,3 @@ class Slides(Windows):
         place = (held.key, held.start)
         self._epochs[place] = self._epochs.get(place, -1) + 1
         return super().row_of(replace(held, rows=within, epoch=self._epochs[place]))
-
-
-def operator(physical: Physical) -> Operator:
-    match physical.operator:
-        case ForwardRows(ordered=ordered):
-            return OrderedForward(physical) if ordered else PlainForward(physical)
-        case AggregateWindows(window=window):
-            return _windows(physical, window)
-        case JoinRows():
-            raise unsupported("a join")
-
-
-def _windows(physical: Physical, window: Window) -> Operator:
-    match window:
-        case Tumble() | Hop():
-            return Panes(physical, window)
-        case Cumulate():
-            return Cumulations(physical, window)
-        case Session():
-            return Sessions(physical, window)
-        case Slide():
-            return Slides(physical, window)
