@@ -18,9 +18,13 @@ from eventide.spark.local.nursery import Nursery
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is a nursery on Linux only")
 
-TELL = """ import json, os, sys told = {"arguments": sys.argv[1:], "mine": os.environ.get("MINE"), "folder":
-os.getcwd(), "read": sys.stdin.read()} told |= {"is_main": __name__ == "__main__", "has_loaded": "pyarrow" in
-sys.modules, "name": open("/proc/self/comm").read()} print(json.dumps(told)) print("a word of warning", file=sys.stderr)
+TELL = """
+import json, os, sys
+told = {"arguments": sys.argv[1:], "mine": os.environ.get("MINE"), "folder": os.getcwd(), "read": sys.stdin.read()}
+told |= {"is_main": __name__ == "__main__", "has_loaded": "pyarrow" in sys.modules}
+told |= {"name": open("/proc/self/comm").read()}
+print(json.dumps(told))
+print("a word of warning", file=sys.stderr)
 sys.exit(7)
 """
 SLEEP = """
