@@ -16,6 +16,7 @@ EXAMPLE = '''\
 #checkpoint = "state"                    # keeps state, so that the next run goes on; without it state is temporary
 #master = "local[4]"                     # where Spark runs; default: this machine, all cores
 #shards = 4                              # parts of a stream's state; fixed for the life of a checkpoint
+#local_speed = false                     # nothing is done to make a Spark on this machine faster
 #conf."spark.driver.memory" = "8g"       # Spark's own settings
 #eventtime.enabled = true                # false: the time at which a row is processed counts, whatever it says
 #eventtime.lateTolerance = "5 seconds"   # the watermark's lag of sources that give none
