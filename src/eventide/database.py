@@ -33,7 +33,7 @@ from eventide.sql.catalog import LATE_SUFFIX, Catalog
 from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
-from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
+from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows, late_schema
 from eventide.storage.replays import Replays, replay_totals
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
@@ -224,7 +224,7 @@ class Database:
 
     def _describe(self, name: str) -> Result:
         if name in self.catalog.late_names:
-            return describe_object(self._open(self.catalog.late_names[name]).compiled.originals)
+            return describe_object(late_schema(self._open(self.catalog.late_names[name]).compiled.originals))
         definition = self.catalog.definition(name)
         if isinstance(definition, logical.Source):
             return describe_object(definition)
@@ -366,7 +366,7 @@ class Database:
                 pa.concat_tables([given, Replays(folder).read(running.compiled.outputs)]) if folder.exists() else given
             )
         payloads = self._payloads(stream)
-        return original_rows(payloads.filter(pc.equal(payloads["kind"], "late")), running.compiled.originals)
+        return late_rows(payloads, running.compiled.originals)
 
     def _payloads(self, stream: str) -> pa.Table:
         return self._open(stream).router.results.read("side", PAYLOAD_SCHEMA)

@@ -14,7 +14,6 @@ class EventideError(Exception):
     """Base of all errors raised on purpose. `fault` is 'user', 'external' or 'internal'."""
 
     fault = "user"
-    retryable = False
 
     def __init__(self, message: str, *, help: str | None = None) -> None:
         self.message = message
@@ -61,7 +60,6 @@ class SinkError(EventideError):
     """A sink could not take a batch; nothing of it is there, or it is there whole."""
 
     fault = "external"
-    retryable = True
 
 
 class CheckpointError(EventideError):
@@ -74,14 +72,12 @@ class StorageError(EventideError):
     """
 
     fault = "external"
-    retryable = True
 
 
 class StreamFailedError(EventideError):
     """A running stream stopped by itself; the message names the stream and the cause."""
 
     fault = "external"
-    retryable = True
 
 
 class EnvironmentError(EventideError):

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 from eventide.errors import EngineError, OptionError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.explain import explain
-from eventide.plan.logical import EmitMode, LatePolicy, Slide, Source, Stream, Window, WindowAggregate
+from eventide.plan.logical import Source, Stream, WindowAggregate
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.planner import plan
 from eventide.plan.validate import validate
+from eventide.plan.windows import Slide, Window
 from eventide.sql.cursor import Cursor
 from eventide.sql.dialect import tokenize
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, checked, with_clause
@@ -34,7 +36,7 @@ from eventide.sql.window_functions import window_of_call
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eventide.spark.frames import FluentQuery, Sink
+    from eventide.spark.frames import FluentQuery, FrameSink
 
 Duration = str | dt.timedelta
 Item = tuple[Part, ...]  # of a select list
@@ -364,7 +366,7 @@ class FluentStream:
 
         return tagged(self.plan(), self.frames())
 
-    def start(self, checkpoint: str, sink: Sink | None = None) -> FluentQuery:
+    def start(self, checkpoint: str, sink: FrameSink | None = None) -> FluentQuery:
         """Run the stream in the background: one query, one state, every row accounted for.
 
         For each batch `sink(rows, side, account)` is called with two DataFrames and the batch's account.

@@ -64,7 +64,15 @@ def test_a_watermark_has_no_finer_step_than_sparks_milliseconds() -> None:
 def test_a_null_event_time_falls_back_to_the_time_of_arrival() -> None:
     one = model(TUMBLE)
     step = one.batch({"s": [("a", 1, None)]}, now=100 * SECOND, received=7 * SECOND)
-    assert (step.watermark, step.counts["used"]) == (7 * SECOND, 1)
+    assert (step.watermark, step.counts["used"]) == (None, 1)
+
+
+def test_a_row_without_a_time_does_not_make_history_late() -> None:
+    one = model(TUMBLE)
+    one.batch({"s": [("a", 1, 5)]}, now=1_000_000 * SECOND)
+    one.batch({"s": [("a", 1, None)]}, now=1_000_000 * SECOND)
+    step = one.batch({"s": [("a", 1, 6)]}, now=1_000_000 * SECOND)
+    assert (step.watermark, step.counts["used"], step.counts["late"]) == (6 * SECOND, 1, 0)
 
 
 def test_without_a_declared_time_the_time_of_the_batch_counts() -> None:

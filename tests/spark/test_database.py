@@ -83,7 +83,8 @@ def test_a_payload_has_every_field(db: Database) -> None:
     db.tick()
     (payload,) = db.side_output("totals")
     assert list(payload) == [
-        "kind", "reason", "event_time", "processing_time", "watermark", "window", "group_key", "original_event",
+        "kind", "reason", "source", "event_time", "processing_time", "watermark", "window", "group_key",
+        "original_event",
         "error_detail",
         "plan_id", "shard",
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from eventide.errors import SqlError
-from eventide.plan.logical import LatePolicy
+from eventide.plan.modes import LatePolicy
 from eventide.plan.validate import validate
 from tests.sql.support import stream
 

@@ -14,8 +14,7 @@ import pytest
 
 from eventide.errors import CheckpointError
 from eventide.kernels.aggregates import SUPPORTED
-from eventide.kernels.logic.panes import PanedSpec
-from tests.kernels.harness import KEYED_SUMS
+from tests.kernels.harness import KEYED_SUMS, paned_spec
 from tests.state_snapshots.cases import CALLS, CASES
 from tests.state_snapshots.snapshots import FOLDER, blobs_of, go_on, restored, run, snapshot, stored
 
@@ -73,7 +72,7 @@ def test_state_of_another_format_or_another_query_is_refused(name: str) -> None:
 
 def test_another_type_of_key_or_another_window_is_another_query() -> None:
     kept = read(FOLDER / LATEST / "tumble.json")
-    for spec in (PanedSpec(20, 20, **KEYED_SUMS), PanedSpec(10, 10, **{**KEYED_SUMS, "key_types": (pa.binary(),)})):
+    for spec in (paned_spec(20, 20, **KEYED_SUMS), paned_spec(10, 10, **{**KEYED_SUMS, "key_types": (pa.binary(),)})):
         with pytest.raises(CheckpointError, match="belongs to another query"):
             other = replace(CASES["tumble"], spec=spec)
             go_on(other, restored(other, kept))

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.eventtime.durations import HOUR, MINUTE, SECOND
-from eventide.plan.logical import Cumulate, Forward, Hop, Session, Slide, Stream, Tumble
+from eventide.plan.logical import Stream
+from eventide.plan.reads import window_of
+from eventide.plan.windows import Cumulate, Hop, Session, Tumble
 from eventide.storage.results import Account
 
 DAY = 24 * HOUR
@@ -100,18 +102,10 @@ def _cost(stream: Stream, account: Account, extra: int) -> tuple[int, int | None
 
 def _period(stream: Stream) -> int | None:
     """The time after which another window of the same group begins."""
-    if isinstance(stream.query, Forward):
-        return None
-    match stream.query.window:
-        case Tumble():
-            return stream.query.window.size
-        case Hop():
-            return stream.query.window.slide
-        case Cumulate():
-            return stream.query.window.step
-        case Session():
-            return stream.query.window.gap
-        case Slide():
+    match window_of(stream.query):
+        case Tumble(size=period) | Hop(slide=period) | Cumulate(step=period) | Session(gap=period):
+            return period
+        case _:
             return None
 
 

@@ -10,21 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.logical import (
-    Cumulate,
-    EmitMode,
-    Filter,
-    Forward,
-    Project,
-    Relation,
-    Session,
-    Slide,
-    Stream,
-    Union,
-    WindowAggregate,
-)
-from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.logical import Filter, Forward, Join, Project, Relation, Stream, Union, WindowAggregate
+from eventide.plan.modes import EmitMode
+from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
+from eventide.plan.reads import relations_of, window_of
+from eventide.plan.windows import Cumulate, Session, Slide
 from eventide.storage.results import Account
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -72,10 +63,10 @@ class _Case:
 
     @property
     def _gives_at_once(self) -> str | None:
-        query = self.stream.query
+        query, window = self.stream.query, window_of(self.stream.query)
         if isinstance(query, Forward) and not query.ordered:
             return "it has no window, and rows leave as they come."
-        if isinstance(query, WindowAggregate) and isinstance(query.window, Slide) and query.window.lookahead is None:
+        if isinstance(window, Slide) and window.lookahead is None:
             return "its windows look back only, and each row leaves with the batch that brings it."
         return None
 
@@ -103,35 +94,38 @@ class _Case:
 
     @property
     def _oldest(self) -> str:
-        query, lateness = self.stream.query, self.stream.emit.allowed_lateness
+        window, lateness = window_of(self.stream.query), self.stream.emit.allowed_lateness
         if self._next is None or self._gives_twice:
             return f"{self._open:,} {self._what(self._open)} open."
-        if isinstance(query, Forward):
+        if isinstance(self.stream.query, Join):
+            return "the oldest row that waits for a partner is due next."
+        if window is None:
             return f"the oldest row that waits for its turn is of {_at(self._next)}."
-        if isinstance(query.window, Slide):
+        if isinstance(window, Slide):
             return (
-                "the oldest row that waits for the rows behind it is of "
-                f"{_at(self._next - (query.window.lookahead or 0))}."
+                f"the oldest row that waits for the rows behind it is of {_at(self._next - (window.lookahead or 0))}."
             )
-        if isinstance(query.window, Session):
+        if isinstance(window, Session):
             return f"the oldest open session ends at {_at(self._next - lateness)}, unless more rows of it come."
-        end, size = self._next - lateness, query.window.size
-        is_part = isinstance(query.window, Cumulate)  # of a window that has grown to `size` only at its last step
-        start = (end - 1 - query.window.offset) // size * size + query.window.offset if is_part else end - size
+        end, size = self._next - lateness, window.size
+        is_part = isinstance(window, Cumulate)  # of a window that has grown to `size` only at its last step
+        start = (end - 1 - window.offset) // size * size + window.offset if is_part else end - size
         return f"the oldest open window is [{_at(start)}, {_at(end)})."
 
     @property
     def _rule(self) -> str:
-        query, lateness = self.stream.query, self.stream.emit.allowed_lateness
+        window, lateness = window_of(self.stream.query), self.stream.emit.allowed_lateness
         late = f" + {format_duration(lateness)} allowed lateness" if lateness else ""
         if self._next is not None and self._gives_twice:
             return f"The first to give anything does so when the watermark reaches {_at(self._next)}."
-        if isinstance(query, Forward):
+        if isinstance(self.stream.query, Join):
+            rule, at = "It leaves when the watermark reaches {}", "the time up to which a partner can come"
+        elif window is None:
             rule, at = "It leaves when the watermark reaches {}", "its time"
-        elif isinstance(query.window, Slide):
+        elif isinstance(window, Slide):
             rule, at = (
                 "It leaves when the watermark reaches {}",
-                f"its time + {format_duration(query.window.lookahead or 0)} lookahead",
+                f"its time + {format_duration(window.lookahead or 0)} lookahead",
             )
         else:
             rule, at = "It closes when the watermark reaches {}", f"its end{late}"
@@ -145,10 +139,10 @@ class _Case:
         return self.stream.emit.mode is EmitMode.ON_WATERMARK and self.stream.emit.allowed_lateness > 0
 
     def _what(self, count: int) -> str:
-        query = self.stream.query
-        if isinstance(query, Forward) or isinstance(query.window, Slide):
+        window = window_of(self.stream.query)
+        if window is None or isinstance(window, Slide):
             return "row is" if count == 1 else "rows are"
-        noun = "session" if isinstance(query.window, Session) else "window"
+        noun = "session" if isinstance(window, Session) else "window"
         return f"{noun} is" if count == 1 else f"{noun}s are"
 
     @property
@@ -162,16 +156,16 @@ class _Case:
     # What holds it back -------------------------------------------------------------------------------------------
 
     @property
-    def _branches(self) -> dict[str, Branch]:
-        return {branch.source.name: branch for branch in self.physical.branches}
+    def _inputs(self) -> dict[str, Input]:
+        return {input.source.name: input for input in self.physical.inputs}
 
     @property
     def _names(self) -> list[str]:
-        return list(self._branches)
+        return list(self._inputs)
 
     @property
     def _is_clocked(self) -> bool:
-        return not any(isinstance(branch.watermark, EventTimeWatermark) for branch in self.physical.branches)
+        return not any(isinstance(input.watermark, EventTimeWatermark) for input in self.physical.inputs)
 
     def _marks(self, source: str) -> Mapping[str, int]:
         return self.account.sources.get(source, {}) if self.account else {}
@@ -263,7 +257,7 @@ class _Case:
         lines = [f"Or, if no earlier row follows: {calls}."]
         others = [name for name in self._names if name not in behind]
         for name in behind:
-            timeout = self._branches[name].source.idle_timeout
+            timeout = self._inputs[name].source.idle_timeout
             if name in self.idle and others:
                 lines.append(
                     f"{name} is idle (no row for {format_duration(timeout or 0)}): it will hold the others back "
@@ -288,7 +282,7 @@ class _Case:
         return "ts" if self._next is None else str(-(-self._next // 1000))
 
     def _lag(self, name: str) -> int:
-        watermark = self._branches[name].watermark
+        watermark = self._inputs[name].watermark
         return watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
 
     # What else may be the reason ----------------------------------------------------------------------------------
@@ -317,7 +311,7 @@ class _Case:
         return lines
 
     def _about_errors(self) -> list[str]:
-        skews = sorted({branch.source.max_future_skew for branch in self.physical.branches})
+        skews = sorted({input.source.max_future_skew for input in self.physical.inputs})
         ahead = _listed([format_duration(skew) for skew in skews])
         return [
             f"A time that does not parse, or is more than {ahead} ahead of the clock, is an error and does not "
@@ -327,7 +321,7 @@ class _Case:
         ]
 
     def _filters(self) -> list[str]:
-        conditions = _conditions(self.stream.query.input)
+        conditions = [each for relation in relations_of(self.stream.query) for each in _conditions(relation)]
         return [f"Rows that do not meet {_listed(conditions)} do not count."] if conditions else []
 
 

@@ -13,8 +13,9 @@ from pyspark.errors import AnalysisException, ParseException
 
 from eventide.connectors.contract import Scans, SourceContext
 from eventide.connectors.foreach.write import ForeachSink, Function
+from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
-from eventide.errors import CheckpointError, SqlError
+from eventide.errors import CheckpointError, EngineError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
@@ -23,9 +24,10 @@ from eventide.plan.planner import plan
 from eventide.plan.side_output import Route
 from eventide.spark import session as sessions
 from eventide.spark.analysis import first_sentence
-from eventide.spark.compile import Compiled, compile_stream, unfused
+from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.inputs import unfused
 from eventide.spark.replay import check_replayable, corrections
-from eventide.spark.router import Router
+from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import RunningStream
 from eventide.spark.side import SideOutput
 from eventide.spark.side_channel import Channel
@@ -78,12 +80,12 @@ class Engine:
         physical = plan(stream)
         settings, compiled = self._settings(stream, physical)
         inbox = Inbox(self._layout.inbox(stream.name))
-        names = tuple(branch.source.name for branch in physical.branches)
+        names = tuple(input.source.name for input in physical.inputs)
         heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
-        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side, bound=bound)
+        router = self._router(stream.name, results, names, bound, side, compiled)
         spools = {name: Spool(self._layout.source(name)) for name in names}
         running = RunningStream(
             stream.name,
@@ -101,6 +103,27 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             self._call(stream.name, function, late)
         return running
+
+    def _router(
+        self,
+        name: str,
+        results: Results,
+        sources: tuple[str, ...],
+        bound: TimeBoundFile | None,
+        side: SideOutput,
+        compiled: Compiled,
+    ) -> Router:
+        """What takes the batches of a stream."""
+        return StoringRouter(
+            name, results, sources, bound, side, outputs=compiled.outputs, originals=compiled.originals
+        )
+
+    def _sinks(self, stream: str, late: bool) -> list[Sink]:
+        """The sinks that take the rows of an open stream, or its late rows."""
+        router = self._streams[stream].router
+        if not isinstance(router, StoringRouter):
+            raise EngineError(f"stream {stream} hands its batches to a function, and has no sinks")
+        return router.late_sinks if late else router.sinks
 
     def _side_output(
         self, stream: logical.Stream, sinks: Mapping[str, logical.Sink], results: Results, identity: str
@@ -130,11 +153,9 @@ class Engine:
 
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
-        running = self._streams[stream.name]
         writer = open_sink(sink, read_json(self._layout.plan(stream.name))["identity"])
         if writer is not None:
-            is_late = sink.stream != stream.name
-            (running.router.late_sinks if is_late else running.router.sinks).append(writer)
+            self._sinks(stream.name, late=sink.stream != stream.name).append(writer)
 
     def foreach(self, stream: logical.Stream, function: Function, late: bool) -> None:
         """Let `function` take what `stream` gives, or its late rows, from its next batch on."""
@@ -143,8 +164,7 @@ class Engine:
             self._call(stream.name, function, late)
 
     def _call(self, stream: str, function: Function, late: bool) -> None:
-        router = self._streams[stream].router
-        (router.late_sinks if late else router.sinks).append(ForeachSink(stream, function))
+        self._sinks(stream, late).append(ForeachSink(stream, function))
 
     def replay(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> pa.Table:
         """Fold late rows that were not replayed yet into their closed windows; gives the corrections."""
@@ -158,7 +178,7 @@ class Engine:
         number, upto = replays.begin(max(late))
         payloads = pa.concat_tables([payloads for batch, payloads in late.items() if batch <= upto])
         before = pa.concat_tables([results.read("main", compiled.outputs), replays.read(compiled.outputs)])
-        rows, times = original_rows(payloads, compiled.originals), payloads["event_time"].combine_chunks()
+        rows, times = original_rows(payloads, compiled.originals[0]), payloads["event_time"].combine_chunks()
         session = self._session(self._default_shards)
         corrected = corrections(session, physical, rows, times, before, compiled.outputs)
         self._write_corrections(stream, sinks, number, corrected)
@@ -178,10 +198,6 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             if not late:
                 ForeachSink(stream.name, function).write(-1 - number, rows)
-
-    def analyze(self, stream: logical.Stream) -> None:
-        """Raise whatever Spark finds wrong with a stream, without keeping anything."""
-        self._compile(plan(stream), self._default_shards)
 
     def forget(self, name: str) -> None:
         running = self._streams.pop(name, None)
@@ -266,10 +282,10 @@ class Engine:
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:
-    by_name = {branch.source.name: branch for branch in physical.branches}
+    by_name = {input.source.name: input for input in physical.inputs}
     return [
-        SourceTiming(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark))
-        for name, branch in by_name.items()
+        SourceTiming(name, input.source.idle_timeout, isinstance(input.watermark, ProcessTimeWatermark))
+        for name, input in by_name.items()
     ]
 
 

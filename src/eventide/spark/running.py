@@ -20,7 +20,6 @@ from eventide.spark.shard import NEXT_CLOSE
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
-from eventide.tasks.fused_scan import LinesLeftToSpark
 
 
 class RunningStream:
@@ -137,7 +136,7 @@ class RunningStream:
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
         error = self._error()
-        return None if error is None or self._is_of_lines(error) else self._failure(error)
+        return None if error is None or self.router.must_decode else self._failure(error)
 
     def keep_running(self) -> None:
         """Start the query again if it has stopped at lines that need another plan."""
@@ -145,14 +144,10 @@ class RunningStream:
             self.start()
 
     def _must_decode(self) -> bool:
-        error = self._error()
-        return error is not None and self._is_of_lines(error)
+        return self._error() is not None and self.router.must_decode
 
     def _error(self) -> StreamingQueryException | None:
         return None if self._query is None else self._query.exception()
-
-    def _is_of_lines(self, error: StreamingQueryException) -> bool:
-        return LinesLeftToSpark.__name__ in f"{error}{self.router.failure}"
 
     def _wait(self) -> None:
         if self._query is None:

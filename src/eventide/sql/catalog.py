@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from eventide.errors import CatalogError, suggest
 from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
-from eventide.plan.validate import sources_of, validate
+from eventide.plan.validate import validate
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
@@ -241,7 +242,7 @@ class Catalog:
     def readers(self, source: str) -> Iterator[str]:
         """The streams that read a source."""
         for stream in self.streams.values():
-            if any(read.name == source for read in sources_of(stream.query.input)):
+            if any(read.name == source for read in sources_of(stream.query)):
                 yield stream.name
 
     def _remove(self, name: str) -> None:

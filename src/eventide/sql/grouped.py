@@ -8,8 +8,10 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
-from eventide.plan.logical import AggregateCall, EmitMode, Named, Window, WindowAggregate
+from eventide.plan.logical import AggregateCall, Named, WindowAggregate
+from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
+from eventide.plan.windows import Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.naming import output_name

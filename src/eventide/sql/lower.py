@@ -6,20 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
-from eventide.plan.logical import (
-    Emit,
-    EmitMode,
-    Forward,
-    LatePolicy,
-    Named,
-    Query,
-    Slide,
-    Stream,
-    StreamOptions,
-    WindowAggregate,
-)
+from eventide.plan.logical import Emit, Forward, Named, Query, Stream, StreamOptions, WindowAggregate
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
-from eventide.plan.validate import Places, sources_of
+from eventide.plan.reads import names_its_time, sources_of
+from eventide.plan.validate import Places
+from eventide.plan.windows import Slide
 from eventide.sql.grouped import is_grouped, lower_grouped
 from eventide.sql.options import Options
 from eventide.sql.relations import Readable, apply_watermark, lower_input, lower_union, project, with_lag, with_where
@@ -150,7 +142,7 @@ def _emit(statement: CreateStream, query: Query, options: StreamOptions, spans: 
     mode = node.mode or EmitMode.ON_WINDOW_CLOSE
     if isinstance(query, Forward):
         _check_forward_emit(query, node, lateness, options)
-    else:
+    elif isinstance(query, WindowAggregate):
         _check_window_emit(query, node, mode, lateness)
     return Emit(mode, node.every, lateness.micros if lateness else 0, node.late_to)
 
@@ -231,14 +223,14 @@ def _check_event_time(stream: Stream, statement: CreateStream, spans: Mapping[st
         raise options.error(
             "max_groups", "max_groups limits the groups of a window, and there is no window", "leave it out"
         )
-    if not stream.options.event_time and stream.query.time is not None:
+    if not stream.options.event_time and names_its_time(stream.query):
         raise options.error(
             "eventtime.enabled",
             "the query names the time of its rows",
             "leave 'eventtime.enabled' out, or the time in the query",
         )
-    if options.flag("eventtime.enabled") and stream.query.time is None:
-        for source in sources_of(stream.query.input):
+    if options.flag("eventtime.enabled") and not names_its_time(stream.query):
+        for source in sources_of(stream.query):
             if source.event_time is None:
                 help = f"add EVENT TIME column TYPE type to the source {source.name}"
                 raise options.error("eventtime.enabled", f"the source {source.name} has no event time", help)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from eventide.plan.logical import EmitMode
+from eventide.plan.modes import EmitMode
 from eventide.sql.tokens import Span
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.eventtime.durations import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration
-from eventide.plan.logical import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
 from eventide.sql.intervals import interval_of
 from eventide.sql.syntax import WindowClause, WindowTable
 from eventide.sql.tokens import Call, Span, split_commas, word

@@ -6,26 +6,20 @@ import base64
 import datetime as dt
 import decimal
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_MOMENT = pa.timestamp("us", tz="UTC")
+from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA
+
+_ORDER = (
+    "kind reason source event_time processing_time watermark window group_key original_event error_detail plan_id shard"
+)
+_WINDOW = pa.struct([("start", pa.timestamp("us", tz="UTC")), ("end", pa.timestamp("us", tz="UTC"))])
 PAYLOAD_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("reason", pa.string()),
-        ("event_time", _MOMENT),
-        ("processing_time", _MOMENT),
-        ("watermark", _MOMENT),
-        ("window", pa.struct([("start", _MOMENT), ("end", _MOMENT)])),
-        ("group_key", pa.string()),
-        ("original_event", pa.string()),
-        ("error_detail", pa.string()),
-        ("plan_id", pa.string()),
-        ("shard", pa.int32()),
-    ]
+    [pa.field(name, _WINDOW) if name == "window" else SIDE_OUTPUT_SCHEMA.field(name) for name in _ORDER.split()]
 )
 JSON_FIELDS = ("group_key", "original_event")
 
@@ -38,6 +32,30 @@ def to_payloads(side: pa.Table) -> pa.Table:
     )
     columns = [window if name == "window" else side[name] for name in PAYLOAD_SCHEMA.names]
     return pa.table(columns, schema=PAYLOAD_SCHEMA)
+
+
+SOURCE = "source"
+
+
+def late_schema(sides: Sequence[pa.Schema]) -> pa.Schema:
+    """The columns of a stream's late rows: those of the rows that it takes in.
+
+    Of a join those of both sides, behind the name of the source; a column that both have under one name and type is
+    one column, and one that they have with different types is text.
+    """
+    if len(sides) == 1:
+        return sides[0]
+    kinds: dict[str, pa.DataType] = {SOURCE: pa.string()}
+    for field in (field for side in sides for field in side):
+        kinds[field.name] = field.type if kinds.get(field.name, field.type) == field.type else pa.string()
+    return pa.schema(list(kinds.items()))
+
+
+def late_rows(payloads: pa.Table, sides: Sequence[pa.Schema]) -> pa.Table:
+    """The late ones among `payloads`, with the columns of `late_schema`."""
+    late, schema = payloads.filter(pc.equal(payloads["kind"], "late")), late_schema(sides)
+    rows = original_rows(late, schema)
+    return rows if len(sides) == 1 else rows.set_column(0, schema.field(0), late[SOURCE])
 
 
 def original_rows(payloads: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -70,4 +88,4 @@ def from_json(value: Any, type: pa.DataType) -> Any:
         return {field.name: from_json(value.get(field.name), field.type) for field in type}
     if pa.types.is_map(type):
         return [(from_json(pair[0], type.key_type), from_json(pair[1], type.item_type)) for pair in value.items()]
-    return value
+    return value if not pa.types.is_string(type) or isinstance(value, str) else json.dumps(value)

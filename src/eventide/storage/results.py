@@ -69,7 +69,8 @@ class Results:
         """All rows of `kind` ("main" or "side"), in the order of the batches."""
         paths = [self._path(batch, kind) for batch in list(self._batches)]
         tables = [self._table(path) for path in paths if path.exists()]
-        return pa.concat_tables([schema.empty_table(), *tables]) if tables else schema.empty_table()
+        # an earlier release may not have known all columns
+        return pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
 
     def _read_account(self, batch: int) -> Account:
         value: dict[str, Any] = read_json(self._account_path(batch))

@@ -53,6 +53,16 @@ class Call:
 Expression = Column | Constant | Call
 
 
+@dataclass(frozen=True)
+class Condition:
+    """Of a table's rows, those for which the expression holds; NULL is not."""
+
+    expression: Expression
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        return pc.fill_null(evaluate(self.expression, rows), False)
+
+
 def evaluate(expression: Expression, rows: pa.Table) -> pa.Array:
     """The expression's value for every row."""
     value = _value(expression, rows)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from eventide.kernels.contract import WINDOW_END, WINDOW_START
-from eventide.tasks.expressions import Expression, evaluate
+from eventide.tasks.expressions import Column, Expression, columns_of, evaluate
+from eventide.tasks.portable import NotPortableError, portable
 
 WINDOW_ID = "window_id"
 RANK = "__rank"  # main rows of a batch leave in this order; NULL: as they come
@@ -49,3 +51,30 @@ class Finish:
         columns = [evaluate(expression, table) for _, expression in self.outputs]
         rank = pa.nulls(table.num_rows, pa.int32()) if self.rank is None else table[self.rank].cast(pa.int32())
         return pa.table([*columns, rank], names=[*(name for name, _ in self.outputs), RANK])
+
+
+def finish(
+    outputs: Mapping[str, str], having: str | None, columns: Mapping[str, str], plan_id: str, rank: str | None
+) -> Finish | None:
+    """How `outputs` are made of a kernel's `columns` by name and type; None if Spark must evaluate one of them."""
+    try:
+        made = tuple((name, _expression(sql, columns)) for name, sql in outputs.items())
+        condition = (
+            None
+            if having is None
+            else portable(having, {name.lower(): Column(name, type) for name, type in columns.items()})
+        )
+    except NotPortableError:
+        return None
+    used = set().union(
+        *(columns_of(expression) for _, expression in made), set() if condition is None else columns_of(condition)
+    )
+    return Finish(made, condition, WindowIds(plan_id) if WINDOW_ID in used else None, rank)
+
+
+def _expression(sql: str, columns: Mapping[str, str]) -> Expression:
+    """A column of any type as it is, or an expression over those that can be computed here."""
+    plain = sql.removeprefix("`").removesuffix("`")
+    if plain in columns:
+        return Column(plain, columns[plain])
+    return portable(sql, {name.lower(): Column(name, type) for name, type in columns.items()})

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventide.errors import EngineError
-from eventide.eventtime.watermark import WatermarkGenerator, WatermarkPropagator
 from eventide.plan.logical import Stream
-from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.testing.arrivals import Arrival, arrivals_of, is_carried
 from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import micros_of
+from eventide.testing.watermark import WatermarkGenerator, WatermarkPropagator
 
 MILLISECOND = 1000  # microseconds; Spark's watermark has no finer step
 _OPERATOR, _SINK = "operator", "sink"
@@ -54,12 +54,12 @@ class BatchRunner(ABC):
     def __init__(self, stream: Stream, resolution: int = MILLISECOND) -> None:
         self.physical = plan(stream)
         self._resolution = resolution
-        self._branches = {f"source {number}": branch for number, branch in enumerate(self.physical.branches)}
-        self._generators = {name: WatermarkGenerator(_lag(branch)) for name, branch in self._branches.items()}
+        self._inputs = {f"input {number}": input for number, input in enumerate(self.physical.inputs)}
+        self._generators = {name: WatermarkGenerator(_lag(input)) for name, input in self._inputs.items()}
         self._propagator = WatermarkPropagator()
-        for name in (*self._branches, _OPERATOR, _SINK):
+        for name in (*self._inputs, _OPERATOR, _SINK):
             self._propagator.add_operator(name)
-        for name in self._branches:
+        for name in self._inputs:
             self._propagator.add_edge(name, _OPERATOR)
         self._propagator.add_edge(_OPERATOR, _SINK)
         self.totals: Counter[str] = Counter()
@@ -73,9 +73,9 @@ class BatchRunner(ABC):
     def watermarks(self) -> dict[str, int | None]:
         """Of each source by its name, the lowest if the stream reads it twice."""
         marks: dict[str, int | None] = {}
-        for name, branch in self._branches.items():
-            own, known = self._generators[name].current, marks.get(branch.source.name, self._generators[name].current)
-            marks[branch.source.name] = None if own is None or known is None else min(own, known)
+        for name, input in self._inputs.items():
+            own, known = self._generators[name].current, marks.get(input.source.name, self._generators[name].current)
+            marks[input.source.name] = None if own is None or known is None else min(own, known)
         return marks
 
     def batch(
@@ -90,14 +90,14 @@ class BatchRunner(ABC):
         """
         step = Step()
         arrivals: list[Arrival] = []
-        for name, branch in self._branches.items():
+        for number, (name, input) in enumerate(self._inputs.items()):
             generator = self._generators[name]
-            given = (rows or {}).get(branch.source.name, ())
-            for arrival in arrivals_of(self.physical, branch, given, now, now if received is None else received):
+            given = (rows or {}).get(input.source.name, ())
+            for arrival in arrivals_of(number, input, given, now, now if received is None else received):
                 arrivals.append(arrival)
-                self._observe(generator, branch, arrival)
-            if advance and branch.source.name in advance:
-                generator.advance_to(advance[branch.source.name])
+                self._observe(generator, input, arrival)
+            if advance and input.source.name in advance:
+                generator.advance_to(advance[input.source.name])
         step.counts["rows_in"] = len(arrivals)
         if arrivals:
             self._take(arrivals, self.watermark, now, step)
@@ -105,8 +105,8 @@ class BatchRunner(ABC):
 
     def mark_idle(self, source: str, now: int = 0) -> Step:
         """The source no longer holds the watermark back, until it has rows again."""
-        for name, branch in self._branches.items():
-            if branch.source.name == source:
+        for name, input in self._inputs.items():
+            if input.source.name == source:
                 self._propagator.mark_idle(name)
         return self._end(Step(), now)
 
@@ -137,12 +137,14 @@ class BatchRunner(ABC):
     @abstractmethod
     def _flush(self, until: int, watermark: int | None, now: int, step: Step) -> None: ...
 
-    def _observe(self, generator: WatermarkGenerator, branch: Branch, arrival: Arrival) -> None:
+    def _observe(self, generator: WatermarkGenerator, input: Input, arrival: Arrival) -> None:
         """A row with a problem never moves the watermark; one that carries a watermark moves it by that alone."""
         if arrival.problem is not None or arrival.time is None:
             return
         self._newest = arrival.time if self._newest is None else max(self._newest, arrival.time)
-        if not is_carried(branch):
+        if not arrival.is_declared:
+            return
+        if not is_carried(input):
             generator.observe(arrival.time)
         elif arrival.mark is not None:
             generator.advance_to(arrival.mark)
@@ -167,8 +169,8 @@ class BatchRunner(ABC):
         return step
 
 
-def _lag(branch: Branch) -> int:
-    return branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
+def _lag(input: Input) -> int:
+    return input.watermark.lag if isinstance(input.watermark, EventTimeWatermark) else 0
 
 
 # From what the operator gives to the user's columns ------------------------------------------------------------------
@@ -178,7 +180,7 @@ def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[dict[
     """HAVING and the select list, over rows with the operator's columns."""
     for row in rows:
         known = {name.lower(): value for name, value in row.items()}
-        if physical.window is not None:
+        if known.get("window_start") is not None:
             known["window_id"] = window_id(physical.plan_id, known["window_start"], known["window_end"])
         if physical.having is None or holds(physical.having, known):
             yield {named.name: evaluate(named.sql, known) for named in physical.outputs}

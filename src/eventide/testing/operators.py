@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eventide.eventtime.lateness import AllowedLatenessTracker, SideOutputRouter
-from eventide.plan.logical import Cumulate, EmitMode, Hop, Session, Slide, Tumble
-from eventide.plan.physical import Physical
+from eventide.plan.modes import EmitMode
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
 from eventide.testing.aggregates import frozen, result
+from eventide.testing.expressions import unsupported
+from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
 from eventide.testing.values import moment
 
 LATE, EVICTED, BEHIND = "allowed_lateness_exceeded", "max_groups", "behind_watermark"
@@ -118,13 +120,14 @@ class Windows(Operator):
 
     def __init__(self, physical: Physical) -> None:
         super().__init__(physical)
+        self.aggregates = physical.operator.aggregates if isinstance(physical.operator, AggregateWindows) else ()
         self.mode = physical.emit.mode
         self.lateness = 0 if self.mode is EmitMode.FINAL else physical.emit.allowed_lateness
         self.tracker: AllowedLatenessTracker[Held] = AllowedLatenessTracker(self.lateness)
         self.open: list[Held] = []
 
     def key_of(self, row: Timed) -> Any:
-        return frozen([row.packed[key.sql] for key in self.physical.keys])
+        return frozen([row.packed[key.sql] for key in self.physical.inputs[0].keys])
 
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         touched = self.assign(rows, watermark)
@@ -175,9 +178,9 @@ class Windows(Operator):
         """These windows have given their results before their time, and take no more rows."""
 
     def row_of(self, held: Held) -> dict[str, Any]:
-        keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.keys)}
+        keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
         packed = [row.packed for row in held.rows]
-        results = {call.name: result(call, packed) for call in self.physical.aggregates}
+        results = {call.name: result(call, packed) for call in self.aggregates}
         head = {"window_start": moment(held.start), "window_end": moment(held.end), "emit_epoch": held.epoch, "op": 1}
         return {**head, **keys, **results}
 
@@ -384,7 +387,16 @@ class Slides(Windows):
 
 
 def operator(physical: Physical) -> Operator:
-    window = physical.window
+    match physical.operator:
+        case ForwardRows(ordered=ordered):
+            return OrderedForward(physical) if ordered else PlainForward(physical)
+        case AggregateWindows(window=window):
+            return _windows(physical, window)
+        case JoinRows():
+            raise unsupported("a join")
+
+
+def _windows(physical: Physical, window: Window) -> Operator:
     match window:
         case Tumble() | Hop():
             return Panes(physical, window)
@@ -394,5 +406,3 @@ def operator(physical: Physical) -> Operator:
             return Sessions(physical, window)
         case Slide():
             return Slides(physical, window)
-        case None:
-            return OrderedForward(physical) if physical.ordered else PlainForward(physical)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.eventtime.lateness import Keep, LateDataHandler, Reassign, SideOutput
-from eventide.plan.logical import EmitMode, LatePolicy, Stream
+from eventide.plan.co_location import late_policy
+from eventide.plan.logical import Stream
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.physical import Physical
 from eventide.testing.arrivals import Arrival
 from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
+from eventide.testing.lateness import Keep, LateDataHandler, Reassign, SideOutput
 from eventide.testing.operators import BEHIND, Refused, Timed, Windows, operator
 
 DUPLICATE = "duplicate_id"
@@ -117,7 +119,7 @@ class ReferenceModel(BatchRunner):
 def _handler(physical: Physical) -> LateDataHandler | None:
     """What is done with rows behind the watermark before any window is asked."""
     policy, late = physical.options.late_policy, SideOutput("late")
-    if physical.ordered or policy is LatePolicy.STRICT:
+    if late_policy(physical) is LatePolicy.STRICT:
         return LateDataHandler(late)
     if policy is LatePolicy.REASSIGN:
         return LateDataHandler(Reassign(physical.options.max_lateness or 0, late))

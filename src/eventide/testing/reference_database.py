@@ -103,7 +103,7 @@ class ReferenceDatabase:
         stream, is_late = self._state.catalog.resolve_readable(name)
         running = self._state.streams[stream]
         if is_late:
-            columns = [column.name for column in running.model.physical.stream.query.columns]
+            columns = [column.name for column in running.model.physical.inputs[0].columns]
             return _result(columns, [dict(payload.original) for payload in running.side if payload.kind == "late"])
         return _result([named.name for named in running.model.physical.outputs], running.main)
 
@@ -170,7 +170,7 @@ class ReferenceDatabase:
 
 
 def _heartbeat(model: ReferenceModel) -> Heartbeat:
-    by_name = {branch.source.name: branch for branch in model.physical.branches}
+    by_name = {input.source.name: input for input in model.physical.inputs}
     timings = [
         SourceTiming(name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark))
         for name, b in by_name.items()

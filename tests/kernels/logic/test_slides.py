@@ -3,12 +3,11 @@
 import pytest
 
 from eventide.errors import OptionError
-from eventide.kernels.logic.slides import SlideSpec
-from tests.kernels.harness import KEYED_SUMS, Driver, micros
+from tests.kernels.harness import KEYED_SUMS, Driver, micros, slide_spec
 
 
 def slide(lookback: int, lookahead: int | None = None, **more: object) -> Driver:
-    return Driver(SlideSpec(lookback, lookahead, **KEYED_SUMS, **more))  # type: ignore[arg-type]
+    return Driver(slide_spec(lookback, lookahead, **KEYED_SUMS, **more))  # type: ignore[arg-type]
 
 
 def test_without_lookahead_the_answer_leaves_at_once() -> None:
@@ -75,6 +74,6 @@ def test_rows_that_nobody_can_need_are_forgotten() -> None:
 
 def test_other_emit_modes_are_refused() -> None:
     with pytest.raises(OptionError, match="one row per input row"):
-        SlideSpec(10, emit="changes")
+        slide_spec(10, emit="changes")
     with pytest.raises(OptionError, match="cannot be negative"):
-        SlideSpec(-1)
+        slide_spec(-1)

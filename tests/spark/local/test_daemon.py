@@ -6,13 +6,14 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 import psutil
 import pytest
 
-from eventide.spark.local.daemon import preload
+from eventide.spark.local.daemon import OF_TASKS, preload
 
 # as Spark runs it, with a module in the list that its release does not have, and one that does not load
 WITH_A_GAP = """
@@ -55,3 +56,9 @@ def test_what_comes_after_a_module_that_has_gone_is_loaded(capsys: pytest.Captur
     sys.modules.pop("this", None)
     preload(["no_such_module", "this"])
     assert sys.modules.pop("this") and "no_such_module is not loaded ahead" in capsys.readouterr().err
+
+
+def test_modules_of_ours_that_are_loaded_ahead_are_there() -> None:
+    """Without this a name that has become another would cost time, and nobody would notice."""
+    ours = [module for module in OF_TASKS if module.startswith("eventide.")]
+    assert ours and [module for module in ours if find_spec(module) is None] == []

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 # The parameters of plan.logical.AggregateCall, which kernels cannot import.
-FILTERED = "filtered"  # a parameter: the last input is a condition, and rows for which it does not hold do not count
-IGNORE_NULLS = "ignore nulls"  # a parameter of first and last
 
 
 @dataclass(frozen=True)

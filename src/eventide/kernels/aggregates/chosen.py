@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS, Aggregate, AggregateSpec, present
+from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
 from eventide.kernels.vector.columns import Ints, dense_rank, holds_floats, normalised, typed
 from eventide.kernels.vector.grouping import Segments
+from eventide.plan.modes import FILTERED, IGNORE_NULLS
 
 FIRST = frozenset({"first", "first_value", "any_value"})
 LAST = frozenset({"last", "last_value"})

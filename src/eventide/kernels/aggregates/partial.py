@@ -4,7 +4,7 @@ aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -128,8 +128,3 @@ def _split(arrays: list[pa.Array], plans: Sequence[Sequence[Reduction]]) -> list
         parts.append(arrays[at : at + len(plan)])
         at += len(plan)
     return parts
-
-
-def describe(parts: Mapping[str, object]) -> str:
-    """A fingerprint's text: names and values in order, so that it is the same on every machine."""
-    return ";".join(f"{name}={value}" for name, value in sorted(parts.items()))

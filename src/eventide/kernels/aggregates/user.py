@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.errors import CatalogError, EngineError, OptionError, suggest
-from eventide.kernels.aggregates.base import FILTERED, Aggregate, AggregateSpec, present
+from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
 from eventide.kernels.vector.columns import Ints, typed
 from eventide.kernels.vector.grouping import Segments
+from eventide.plan.modes import FILTERED
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 def column(table: pa.Table, name: str) -> pa.Array:

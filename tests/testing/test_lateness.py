@@ -1,7 +1,7 @@
 import pytest
 
 from eventide.errors import OptionError
-from eventide.eventtime.lateness import (
+from eventide.testing.lateness import (
     AllowedLatenessTracker,
     Drop,
     Keep,

@@ -1,7 +1,7 @@
 import pytest
 
 from eventide.errors import WatermarkViolationError
-from eventide.eventtime.watermark import WatermarkPropagator
+from eventide.testing.watermark import WatermarkPropagator
 
 
 def graph(*edges: str) -> WatermarkPropagator:

@@ -1,7 +1,7 @@
 import pytest
 
 from eventide.errors import OptionError
-from eventide.eventtime.watermark import WatermarkGenerator
+from eventide.testing.watermark import WatermarkGenerator
 
 
 def watermarks(generator: WatermarkGenerator, *event_times: int) -> list[int | None]:

@@ -1,4 +1,4 @@
-from eventide.eventtime.watermark import WatermarkAligner
+from eventide.testing.watermark import WatermarkAligner
 
 
 def aligned(**marks: int) -> WatermarkAligner[str]:

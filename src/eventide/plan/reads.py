@@ -1,0 +1,47 @@
+"""What a query reads: its relations, its sources, and the window that it groups by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eventide.plan.logical import Column, Filter, Join, Project, Query, Relation, Scan, Source, Union, WindowAggregate
+from eventide.plan.windows import Window
+
+
+def relations_of(query: Query) -> tuple[Relation, ...]:
+    """What stands in FROM, from left to right."""
+    return (query.left.input, query.right.input) if isinstance(query, Join) else (query.input,)
+
+
+def sources_of(query: Query) -> Iterator[Source]:
+    """The sources that a query reads, from left to right."""
+    for relation in relations_of(query):
+        yield from sources_below(relation)
+
+
+def sources_below(relation: Relation) -> Iterator[Source]:
+    match relation:
+        case Scan():
+            yield relation.source
+        case Filter() | Project():
+            yield from sources_below(relation.input)
+        case Union():
+            for part in relation.inputs:
+                yield from sources_below(part)
+
+
+def originals_of(query: Query) -> tuple[tuple[Column, ...], ...]:
+    """The columns of the rows that a query takes in, for each side."""
+    return (query.left.columns, query.right.columns) if isinstance(query, Join) else (query.columns,)
+
+
+def window_of(query: Query) -> Window | None:
+    """The window of an aggregation; None for other queries."""
+    return query.window if isinstance(query, WindowAggregate) else None
+
+
+def names_its_time(query: Query) -> bool:
+    """Whether the query itself says what the event time of its rows is."""
+    if isinstance(query, Join):
+        return query.left.time is not None or query.right.time is not None
+    return query.time is not None
