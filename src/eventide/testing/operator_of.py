@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from eventide.plan.joins import Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
-from eventide.testing.operators import Cumulations, Operator, OrderedForward, Panes, PlainForward, Sessions, Slides
+from eventide.testing.operators import (
+    Cumulations,
+    Groups,
+    Operator,
+    OrderedForward,
+    Panes,
+    PlainForward,
+    Sessions,
+    Slides,
+)
 from eventide.testing.session_join import SessionJoin
 
 
@@ -31,6 +40,8 @@ def _windows(physical: Physical, window: Window) -> Operator:
             return Sessions(physical, window)
         case Slide():
             return Slides(physical, window)
+        case Unbounded():
+            return Groups(physical, window)
 
 
 def _join(physical: Physical, join: JoinRows) -> Operator:

@@ -14,11 +14,12 @@ from typing import Any
 
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, Physical
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded
 from eventide.testing.aggregates import frozen, result
 from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
 from eventide.testing.values import moment
 
+FOR_EVER = 1 << 60  # microseconds
 LATE, EVICTED, BEHIND = "allowed_lateness_exceeded", "max_groups", "behind_watermark"
 
 
@@ -382,3 +383,35 @@ class Slides(Windows):
         place = (held.key, held.start)
         self._epochs[place] = self._epochs.get(place, -1) + 1
         return super().row_of(replace(held, rows=within, epoch=self._epochs[place]))
+
+
+class Groups(Windows):
+    """Groups without a window, forgotten when the watermark is `ttl` past their newest row."""
+
+    def __init__(self, physical: Physical, window: Unbounded) -> None:
+        super().__init__(physical)
+        self.ttl = window.ttl
+
+    def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
+        touched: list[Held] = []
+        for row in rows:
+            key = self.key_of(row)
+            held = next((held for held in self.open if held.key == key), None)
+            if held is None:
+                held = Held(key, 0, 0)
+                self.open.append(held)
+            held.rows.append(row)
+            held.end = max(one.time for one in held.rows) + (self.ttl or FOR_EVER)
+            touched += [held] if held not in touched else []
+        return touched
+
+    def flush(self, until: int) -> None:
+        """Nothing waits."""
+
+    def remember_flushed(self, begun: list[Held], until: int) -> None:
+        """Never called."""
+
+    def row_of(self, held: Held) -> dict[str, Any]:
+        keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
+        results = {call.name: result(call, [row.packed for row in held.rows]) for call in self.aggregates}
+        return {"emit_epoch": held.epoch, "op": 1, **keys, **results}
