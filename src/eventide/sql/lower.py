@@ -143,10 +143,18 @@ def _emit(statement: CreateStream, query: Query, options: StreamOptions, spans: 
     elif isinstance(query, WindowAggregate):
         _check_final(node, lateness)
         _check_window_emit(query, node, mode, lateness)
-    else:
+    elif isinstance(query, Join):
         _check_final(node, lateness)
         check_join_emit(query, node)
+    else:
+        _check_rank_emit(node)
     return Emit(mode, node.every, lateness.micros if lateness else 0, node.late_to)
+
+
+def _check_rank_emit(node: EmitNode) -> None:
+    """The rows of a window are ranked once, when it closes."""
+    if node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
+        raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
 
 
 def _lateness(statement: CreateStream) -> _Lateness | None:
