@@ -8,6 +8,7 @@ from eventide.errors import SqlError, suggest
 from eventide.plan.joins import Asof, Interval, JoinBound
 from eventide.plan.logical import Named
 from eventide.plan.modes import JoinKind
+from eventide.plan.names import TIME_OF_PAIR
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import WINDOW_BOUNDS
 from eventide.sql.naming import name_of_expression
@@ -142,7 +143,7 @@ class AboveJoin:
         parts = self._unqualified(reference)
         name, used = parts[0], len(reference.parts) - len(parts) + 1
         if name == ROWTIME:
-            return reference.upto(used, ROWTIME)
+            return reference.upto(used, TIME_OF_PAIR)
         if name in (*_OF_WINDOWS, "window") and isinstance(self.bound, Interval | Asof):
             join = "an interval join" if isinstance(self.bound, Interval) else "an ASOF join"
             raise reference.error(
