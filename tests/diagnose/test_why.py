@@ -60,6 +60,19 @@ def test_no_rows_yet() -> None:
     assert told(filtered, account(rows_in=0))[1] == "Rows that do not meet k > 'a' do not count."
 
 
+def test_rows_that_limits_rejected() -> None:
+    limits = "'sla.max_events_per_sec' = '20', 'sla.burst' = '50', 'sla.max_lag' = '2 seconds'"
+    limited = f"CREATE SOURCE s (k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ({limits});"
+    kept = account({"s": {"watermark": 3}}, rejected=1201)
+    kept.admission = {"s": {"admitted": 9, "rejected_lag": 1, "rejected_rate": 1200, "tokens_left": 0.5}}
+    assert told(stream("CREATE STREAM o AS SELECT k FROM s", limited), kept)[1:] == [
+        "Of 10 rows so far, 1,201 are rejected: db.side_output('o') has them.",
+        "1 row of s was rejected: it may come at most 2s after its time (sla.max_lag).",
+        "1,200 rows of s were rejected: the bucket was empty, and now holds 0.5 of 50 tokens; 20 come back per second, "
+        "and a row costs 1 (sla.max_events_per_sec).",
+    ]
+
+
 def test_one_source_that_has_not_got_that_far() -> None:
     open_window = {"open_windows#0": 1, "next_close#0": at(70), "open_windows#1": 0, "next_close#1": at(10)}
     kept = account({"clicks": {"watermark": 3, "max_timestamp_seen": 8}}, open_window)
