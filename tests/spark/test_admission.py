@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eventide.admission.shed_log import ShedLog
+from eventide.admission.shedder import ShedOrder, ShedRatios
 from eventide.database import Database
 from tests.conftest import DatabaseFactory
 
@@ -46,7 +49,7 @@ def test_files_that_many_tasks_read_are_admitted_in_the_order_of_their_arrival(
     """Three files, of which the last one came first; 1.3 MB each, so that a task reads a part of them."""
     folder = tmp_path / "in"
     folder.mkdir()
-    for number, modified in enumerate((2000, 3000, 1000)):
+    for number, modified in enumerate((1001, 1002, 1000)):
         write_file(folder, f"{number}.json", number * 40_000, 40_000, modified)
     db = db_factory(shards=shards)
     limited_files(
@@ -74,7 +77,7 @@ def test_files_that_many_tasks_read_are_admitted_in_the_order_of_their_arrival(
 def test_files_that_spark_reads_are_admitted_exactly(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    for number, modified in enumerate((2000, 1000)):
+    for number, modified in enumerate((1001, 1000)):
         write_file(folder, f"{number}.csv", number * 100, 100, modified, "csv")
     db = db_factory(shards=2)
     limited_files(db, folder, 130, "csv", "CREATE STREAM o AS SELECT id FROM s;")
@@ -169,3 +172,48 @@ def test_both_sides_of_a_join_have_their_own_limits(db: Database) -> None:
         (left, right) for left in range(2) for right in range(3)
     ]
     assert db.accounting("o")["rejected"] == 5
+
+
+SHEDDING = """
+    CREATE SOURCE s (id BIGINT, k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH (
+      'shed.policy' = 'strict', 'shed.target_latency' = '1 milliseconds', 'sla.priority' = 'k');
+    CREATE STREAM o AS SELECT id FROM s;
+"""
+
+
+def test_a_batch_that_is_repeated_sheds_the_same_rows(db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    """Half of the rows of low priority go, and which they are depends on the rows alone."""
+    log = ShedLog(tmp_path / "streams" / "o" / "shed_orders.json")
+    log.add(0, ShedOrder(ShedRatios(low=0.5), 0.25, 1.5, "latency"))
+    db = db_factory(checkpoint=str(tmp_path), shards=2)
+    db.execute(SHEDDING)
+    db.write("s", [(id, ("low", "critical")[id % 2], id) for id in range(400)])
+    db.tick()
+    shed = {row["original_event"]["id"]: row for row in db.side_output("o", "shed")}
+    assert 60 < len(shed) < 140 and all(id % 2 == 0 for id in shed)
+    assert {row["error_detail"] for row in shed.values()} == {
+        '{"ratio": 0.5, "share": 0.25, "priority": "low", "score": 1.5, "cause": "latency"}'
+    }
+    assert ids(db) == [id for id in range(400) if id not in shed]
+    counts = db.accounting("o")
+    assert (counts["rows_in"], counts["used"], counts["shed"]) == (400, 400 - len(shed), len(shed))
+    db.close()
+    stream = tmp_path / "streams" / "o"
+    log.add(1 << 60, ShedOrder(ShedRatios(low=1.0), 0.5, 9.0, "latency"))  # a later order changes nothing
+    for path in [*(stream / "spark" / "commits").glob("[0-9]*"), *(stream / "results").glob("0*")]:
+        path.unlink()
+    db = db_factory(checkpoint=str(tmp_path))
+    db.tick()
+    assert {row["original_event"]["id"] for row in db.side_output("o", "shed")} == set(shed)
+
+
+def test_an_engine_that_cannot_keep_its_target_sheds_what_matters_least(db: Database) -> None:
+    db.execute(SHEDDING)
+    for batch in range(8):
+        db.write("s", [(id, ("low", "high", "critical")[id % 3], id) for id in range(batch * 300, batch * 300 + 300)])
+        db.tick()
+    counts, metrics = db.accounting("o"), db.metrics()["o"]
+    assert counts["shed"] > 0 and counts["rows_in"] == 2400 == counts["used"] + counts["shed"]
+    assert metrics["load_latency"] > 1 and metrics["shed_share"] > 0 and metrics["sources"]["s"]["admission"]["shed"]
+    by_word = Counter(row["original_event"]["k"] for row in db.side_output("o", "shed"))
+    assert by_word["low"] >= by_word["high"] and by_word["critical"] == 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,13 +14,27 @@ from hypothesis import given, settings, strategies as st
 
 from eventide.admission.controller import Admit, Reject, StreamAdmissionController
 from eventide.admission.gate import Gate, LetIn
-from eventide.admission.options import AdmissionSpec
+from eventide.admission.options import AdmissionSpec, parse_admission
+from eventide.admission.shed_log import ShedLog
+from eventide.admission.shedder import ShedOrder, ShedRatios
 from eventide.admission.sla import BucketSpec, StreamSlaConfig
 from eventide.eventtime.resolution import DECLARED, FROM_METADATA, IS_UNPARSEABLE
 from eventide.kernels.contract import DETAIL, SEQ, TS, InputSpec
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.state.memory_store import MemoryStore
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, SURVEY, Packing, ShardBy, from_blob, survey_of
+from eventide.tasks.packing import (
+    ARRIVED,
+    HOW,
+    KEPT,
+    NOW,
+    PRIORITY,
+    SURVEY,
+    Packing,
+    ShardBy,
+    from_blob,
+    order_of,
+    survey_of,
+)
 from eventide.tasks.surveying import Surveying
 
 MS = 1000
@@ -71,6 +88,7 @@ def packed_by(packing: Packing, tasks: Tasks, chunk: int) -> list[dict[str, Any]
 
 def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemoryStore) -> LetIn:
     slices: dict[int, dict[int, pa.Table]] = {}
+    orders: dict[int, ShedOrder] = {}
     rows: dict[int, list[tuple[int | None, pa.Table]]] = {}
     for entry in packed:
         if entry["shard"] != shard:
@@ -78,9 +96,11 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
         found = from_blob(entry["blob"])
         if entry.get("control") == SURVEY:
             slices.setdefault(0, {})[survey_of(found) or 0] = found
+            order = order_of(found)
+            orders.update({} if order is None else {0: ShedOrder.from_bytes(order)})
         else:
             rows.setdefault(0, []).append((survey_of(found), found))
-    return gate.let_in(slices, rows, store)
+    return gate.let_in(slices, rows, store, orders)
 
 
 @st.composite
@@ -149,6 +169,39 @@ def test_tasks_and_shards_admit_what_the_rules_admit_row_by_row(
         by_tasks = [entry["claim"] for entry in packed if entry.get("claim") is not None]
         assert max(told if config.needs_history else by_tasks, default=None) == max(claims, default=None)
         assert len({tuple(store.read("admission", 0)) for store in stores}) == 1
+
+
+def test_rows_are_shed_by_priority_take_no_token_and_move_no_watermark(tmp_path: Path) -> None:
+    """Before time 100 nothing is shed; from then on all of low priority."""
+    spec = parse_admission(
+        {"sla.max_events_per_sec": "1", "sla.burst": "3", "shed.policy": "strict", "sla.priority": "how"}
+    )
+    log = ShedLog(tmp_path / "orders.json")
+    log.add(100, ShedOrder(ShedRatios(low=1.0), 0.5, 1.3, "latency"))
+    made = Packing(0, (10, 11), ShardBy(("__k0",)), LAG, surveying=Surveying(spec, False, tmp_path / "orders.json"))
+    gate, words = Gate({0: spec}, SIDE), ["low", "high", "low", None, "low", "critical", "high"]
+
+    def outcome(now: int) -> tuple[list[int], dict[int, str], list[LetIn]]:
+        rows = table([Row(id, MS, id * MS, DECLARED, True, id) for id in range(7)])
+        rows = rows.append_column(NOW, pa.repeat(now, 7)).append_column(PRIORITY, pa.array(words))
+        packed = made.pack(rows, 0)
+        shards = [let_in(gate, packed, 10 + shard, MemoryStore()) for shard in range(2)]
+        admitted = [id for one in shards for found in one.rows.get(0, []) for id in found["__o0"].to_pylist()]
+        aside = [payload for one in shards for side in one.output.side for payload in side.to_pylist()]
+        return sorted(admitted), {json.loads(each["original_event"])["id"]: each["kind"] for each in aside}, shards
+
+    assert outcome(99)[:2] == ([0, 1, 2], {3: "rejected", 4: "rejected", 5: "rejected", 6: "rejected"})
+    admitted, kinds, shards = outcome(100)
+    # row 4 comes when the bucket is empty: limits come before load
+    assert admitted == [1, 3, 5]
+    assert kinds == {0: "shed", 2: "shed", 4: "shed", 6: "rejected"}
+    assert max(one.claims.get(0, -LAG) for one in shards) == 5 * MS - LAG
+    details = [
+        each for one in shards for side in one.output.side for each in side.to_pylist() if each["kind"] == "shed"
+    ]
+    assert json.loads(details[0]["error_detail"])["priority"] == "low"
+    offered = sum((one.output.events for one in shards), Counter())
+    assert offered == {"offered_s_low": 3, "offered_s_medium": 1, "offered_s_high": 1, "offered_s_critical": 1}
 
 
 def test_a_source_without_limits_sends_no_column_and_no_entry_more() -> None:

@@ -93,6 +93,12 @@ class Tickets:
         late: Bools = self.mark & _TOO_LATE != 0
         return late
 
+    @property
+    def out(self) -> Bools:
+        """Rows that will be rejected for their lag, or shed unless they are rejected."""
+        known: Bools = self.mark & (_TOO_LATE | _TO_BE_SHED) != 0
+        return known
+
     def columns(self) -> dict[str, pa.Array]:
         """To be packed with their rows."""
         return {name: pa.array(vars(self)[field]) for name, field in TICKET_FIELDS.items()}

@@ -13,16 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.admission.admission import Admission, Decided, ShardRows, counts_of
-from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Ints, Outcome, Tickets
+from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
 from eventide.admission.controller import AdmissionState
 from eventide.admission.options import AdmissionSpec
+from eventide.admission.shedder import ShedOrder
+from eventide.admission.sla import Priority
 from eventide.kernels.contract import CLAIM, PROBLEM, TS, Output, Store
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.vector.columns import column, ints
 
 SPACE = "admission"  # of the shard's store; a bucket of it is the state of one input
-ADMITTED, REJECTED, TOKENS_LEFT = "admitted", "rejected", "tokens_left"
-FIGURES = (ADMITTED, *(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE)))
+ADMITTED, REJECTED, SHED, TOKENS_LEFT = "admitted", "rejected", "shed", "tokens_left"
+PRIORITY_CODE = "__rank"  # int8; of rows that may be shed
+FIGURES = (ADMITTED, *(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE)), SHED)
 
 
 @dataclass
@@ -63,13 +66,16 @@ class Gate:
         slices: Mapping[int, Mapping[int, pa.Table]],
         rows: Mapping[int, Sequence[tuple[int | None, pa.Table]]],
         store: Store,
+        orders: Mapping[int, ShedOrder] | None = None,
     ) -> LetIn:
         """`slices` by input and survey, of all tasks; `rows` of this shard by input, each table with its survey, or
-        None if it has none: then it has errors only. Must be called for every batch in which there are slices.
+        None if it has none: then it has errors only. `orders` are those under which the slices were made, where rows
+        are to be shed. Must be called for every batch in which there are slices.
         """
         found = LetIn(rows={number: [table for _, table in tables] for number, tables in rows.items()})
         for number in sorted(slices):
-            found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), store, found)
+            order = (orders or {}).get(number)
+            found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), order, store, found)
         return found
 
     def _judged(
@@ -77,17 +83,15 @@ class Gate:
         number: int,
         slices: Mapping[int, pa.Table],
         tables: Sequence[tuple[int | None, pa.Table]],
+        order: ShedOrder | None,
         store: Store,
         found: LetIn,
     ) -> list[pa.Table]:
         spec, kept = self._specs[number], store.read(SPACE, number)
         state = AdmissionState.from_bytes(kept[0]) if kept else AdmissionState()
         surveyed = [(survey, table) for survey, table in tables if survey is not None]
-        asked = [
-            ShardRows(survey, Tickets.of(table), ints(table, TS) if _errors(table) is None else _filled(table))
-            for survey, table in surveyed
-        ]
-        decided, new = Admission(spec).decide(state, slices, asked)
+        asked = [_asked(survey, table) for survey, table in surveyed]
+        decided, new = Admission(spec, order).decide(state, slices, asked)
         if spec.needs_history:
             store.replace(SPACE, number, new.to_bytes())
         figures: dict[str, float] = dict.fromkeys(FIGURES, 0)
@@ -104,15 +108,44 @@ class Gate:
         self, number: int, table: pa.Table, decided: Decided, output: Output, figures: dict[str, float]
     ) -> pa.Table:
         is_error = _errors(table)
-        rejected, outcomes = ~decided.admitted, decided.outcomes
+        outcomes = decided.outcomes
         if is_error is not None:
-            rejected, outcomes = rejected & ~is_error, outcomes[~is_error]
-        for word, count in counts_of(outcomes).items():
-            figures[ADMITTED if word == ADMITTED else f"{REJECTED}_{word}"] += count
-        table = table.drop_columns(list(TICKET_FIELDS))
-        return self._side_rows.put(
-            output, table, rejected, REJECTED, decided.reasons, input=number, detail=decided.details
-        )
+            outcomes = np.where(is_error, np.uint8(Outcome.ADMITTED), outcomes)
+        for word, count in counts_of(outcomes if is_error is None else outcomes[~is_error]).items():
+            figures[word if word in (ADMITTED, SHED) else f"{REJECTED}_{word}"] += count
+        self._count_offered(number, table, outcomes, is_error, output)
+        table = table.drop_columns([name for name in (*TICKET_FIELDS, PRIORITY_CODE) if name in table.column_names])
+        shed = outcomes == Outcome.SHED
+        rejected = (outcomes != Outcome.ADMITTED) & ~shed
+        reasons, details = decided.reasons, decided.details
+        if shed.any():
+            self._side_rows.put(output, table, shed, SHED, reasons, input=number, detail=details)
+        table = self._side_rows.put(output, table, rejected, REJECTED, reasons, input=number, detail=details)
+        return table if not shed.any() else table.filter(pa.array(~shed[~rejected]))
+
+    def _count_offered(
+        self, number: int, table: pa.Table, outcomes: Codes, is_error: Bools | None, output: Output
+    ) -> None:
+        """Rows that limits admit, by priority: what the shedder has to choose from."""
+        if PRIORITY_CODE not in table.column_names:
+            return
+        offered = (outcomes == Outcome.ADMITTED) | (outcomes == Outcome.SHED)
+        offered = offered if is_error is None else offered & ~is_error
+        ranks = column(table, PRIORITY_CODE).to_numpy(zero_copy_only=False)[offered]
+        for priority, count in zip(Priority, np.bincount(ranks, minlength=len(Priority)).tolist(), strict=True):
+            if count:
+                output.events[offered_as(self._side_rows.source(number), priority)] += count
+
+
+def offered_as(source: str, priority: Priority) -> str:
+    """The event that counts rows of `source` which limits admitted, whatever the shedder made of them."""
+    return f"offered_{source}_{priority.word}"
+
+
+def _asked(survey: int, table: pa.Table) -> ShardRows:
+    times = ints(table, TS) if _errors(table) is None else _filled(table)
+    ranks = column(table, PRIORITY_CODE).to_numpy() if PRIORITY_CODE in table.column_names else None
+    return ShardRows(survey, Tickets.of(table), times, ranks)
 
 
 def _errors(table: pa.Table) -> Bools | None:

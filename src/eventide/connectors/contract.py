@@ -44,6 +44,7 @@ class SourceContext:
     streams: Path | None = None  # where what other streams gave lies
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
+    orders: Path | None = None  # of the stream's shedder
 
     def spool(self, source: str) -> Path:
         return self.spools / source

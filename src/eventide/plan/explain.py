@@ -144,8 +144,12 @@ def _source(input: Input) -> _Node:
     if source.idle_timeout is not None:
         facts.append(("idle after", format_duration(source.idle_timeout)))
     facts.append(("max future skew", format_duration(source.max_future_skew)))
-    if source.admission is not None:
+    if source.admission is not None and source.admission.sla.limits_anything:
         facts.append(("admits", source.admission.sla.describe()))
+    if source.admission is not None and source.admission.shed is not None and source.admission.sheds:
+        first = source.admission.priority_sql or source.admission.priority.word
+        target = format_duration(source.admission.shed.target_latency)
+        facts.append(("sheds", f"rows when batches last longer than {target}; priority {first}"))
     if input.fusion is not None:
         facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
     elif input.not_fused is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from eventide.admission.options import AdmissionSpec
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
@@ -71,7 +73,7 @@ def compile_stream(
             each,
             schemas[each.plan.side],
             analyzed.packed[each.plan.side],
-            _packing(physical, each, numbers, spec),
+            _packing(physical, each, numbers, spec, context.orders),
             decodes,
         )
         for each in inputs
@@ -98,7 +100,9 @@ def compile_stream(
     return Compiled(frame, spec, outputs, originals, tuple(each.fusion is not None for each in inputs))
 
 
-def _packing(physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec) -> Packing:
+def _packing(
+    physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec, orders: Path | None
+) -> Packing:
     watermark = input.plan.watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
     lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
@@ -111,8 +115,13 @@ def _packing(physical: Physical, input: SparkInput, numbers: tuple[int, ...], sp
         CARRIED_WATERMARK if is_carried else None,
         spec.prefold() if admission is None else None,
         isinstance(watermark, EventTimeWatermark) and watermark.told,
-        None if admission is None else Surveying(admission, physical.needs_arrival),
+        None if admission is None else _surveying(physical, input.plan, admission, orders),
     )
+
+
+def _surveying(physical: Physical, input: Input, admission: AdmissionSpec, orders: Path | None) -> Surveying:
+    identity = None if input.source.dedup is None else DEDUP
+    return Surveying(admission, physical.needs_arrival, orders if admission.sheds else None, identity)
 
 
 def _shard_by(physical: Physical, input: Input) -> ShardBy:

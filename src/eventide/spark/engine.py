@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 
+from eventide.admission.shed_log import ShedLog
+from eventide.admission.shedding import Shedding
 from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext
 from eventide.connectors.dataframe.read import ddl
@@ -108,6 +110,7 @@ class Engine:
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
             frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
+            self._shedding(stream.name, read.values()),
         )
         self._streams[stream.name] = running
         for sink in sinks:
@@ -115,6 +118,10 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             self._call(stream.name, function, late)
         return running
+
+    def _shedding(self, stream: str, sources: Iterable[logical.Source]) -> Shedding | None:
+        specs = {source.name: source.admission for source in sources if source.admission and source.admission.sheds}
+        return Shedding(specs, ShedLog(self._layout.shed_orders(stream))) if specs else None
 
     def _with_types(self, stream: logical.Stream) -> logical.Stream:
         """The stream with the types of what it reads from other streams, which only their analysis has told."""
@@ -264,7 +271,12 @@ class Engine:
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
         context = SourceContext(
-            session, self._layout.inbox(name), self._layout.root / "sources", self._layout.root / "streams", scans
+            session,
+            self._layout.inbox(name),
+            self._layout.root / "sources",
+            self._layout.root / "streams",
+            scans,
+            orders=self._layout.shed_orders(name),
         )
         compiled = compile_stream(physical, context, shards, decodes=decodes)
         sessions.start_workers(session)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
@@ -32,7 +32,7 @@ from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.plan.logical import Source
 from eventide.spark.analysis import first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
-from eventide.tasks.packing import ARRIVED, HOW, KEPT
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PRIORITY
 
 CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
 CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, PASSED)
@@ -40,7 +40,9 @@ CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, PASSED)
 
 def carried(source: Source) -> tuple[str, ...]:
     """What rows carry beside the user's columns until they are packed."""
-    return CARRIED if source.admission is None else (*CARRIED, ARRIVED, KEPT)
+    if source.admission is None:
+        return CARRIED
+    return (*CARRIED, ARRIVED, KEPT, NOW, PRIORITY) if source.admission.sheds else (*CARRIED, ARRIVED, KEPT)
 
 
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
@@ -65,7 +67,6 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     )
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
     users = [F.col(f"`{f.name}`") for f in schema.fields]
-    limited = [] if source.admission is None else [F.coalesce(RECEIVED, now).alias(ARRIVED), F.lit(True).alias(KEPT)]
     return frame.select(
         *users,
         SEQ,
@@ -75,8 +76,27 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         _identity(source).alias(DEDUP),
         (_carried_watermark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(CARRIED_WATERMARK),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
-        *limited,
+        *_limited(frame, source, now),
     )
+
+
+def _limited(frame: DataFrame, source: Source, now: Column) -> list[Column]:
+    """What a source with limits needs to know of a row."""
+    if source.admission is None:
+        return []
+    columns = [F.coalesce(RECEIVED, now).alias(ARRIVED), F.lit(True).alias(KEPT)]
+    if not source.admission.sheds:
+        return columns
+    sql = source.admission.priority_sql
+    priority = F.lit(None) if sql is None else F.expr(sql)
+    try:
+        _ = frame.select(priority.alias("p")).schema
+    except (AnalysisException, ParseException) as error:
+        raise OptionError(
+            f"source {source.name}: sla.priority: {first_sentence(error)}",
+            help="write low, medium, high, critical, or an expression over the source's columns that gives one of them",
+        ) from None
+    return [*columns, now.alias(NOW), priority.cast("string").alias(PRIORITY)]
 
 
 def judged(applies: Mapping[int, Column]) -> Column:
@@ -166,5 +186,5 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         DEDUP,
         CARRIED_WATERMARK,
         PASSED,
-        *[name for name in (ARRIVED, KEPT) if name in frame.columns],
+        *[name for name in (ARRIVED, KEPT, NOW, PRIORITY) if name in frame.columns],
     )

@@ -84,6 +84,7 @@ class Router(ABC):
         events: Counter[str] = Counter()
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
+        began: int | None = None
         before = self.results.latest()
         sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
@@ -94,7 +95,7 @@ class Router(ABC):
             events.update(one["events"])
             if one["gauges"] is not None:
                 by_shard[one["shard"]] = one["gauges"]
-            watermark = one["watermark"]
+            watermark, began = one["watermark"], one["now"]
             times = (
                 ("watermark", one["watermarks"]),
                 ("max_timestamp_seen", one["tops"]),
@@ -110,7 +111,7 @@ class Router(ABC):
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission)
+        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began)
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""

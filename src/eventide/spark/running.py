@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.spark.clock import SteadyClock, from_progress
@@ -47,6 +48,7 @@ class RunningStream:
         reads: list[RunningStream],
         heartbeat: Heartbeat,
         judged: frozenset[str] = frozenset(),
+        shedding: Shedding | None = None,
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -60,7 +62,8 @@ class RunningStream:
         self._heartbeat = heartbeat
         self._judged = judged
         self._told: dict[str, int] = {}
-        router.tell = self._tell if judged else None
+        self._shedding = shedding
+        router.tell = self._batch_ended if judged or shedding else None
         self._folder = folder
         self._query: StreamingQuery | None = None
         self._clock = SteadyClock()
@@ -118,10 +121,19 @@ class RunningStream:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return bool(decisions)
 
+    def _batch_ended(self) -> None:
+        """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
+        self._tell()
+        account = self.router.results.latest()
+        if self._shedding is not None and account is not None:
+            self._shedding.observe(account, self._clock.micros())
+
+    def load(self) -> dict[str, float | str]:
+        """How loaded the engine is, and what share is shed; empty where nothing may be."""
+        return {} if self._shedding is None else self._shedding.figures()
+
     def _tell(self) -> None:
-        """Publish the watermarks that admitted rows allow, as the shards have found them. It is called at the end of
-        each batch, before Spark looks for more to do: so they take effect with the next one.
-        """
+        """Publish the watermarks that admitted rows allow, as the shards have found them."""
         news = {name: mark for name, mark in self._claims().items() if mark > self._told.get(name, mark - 1)}
         with self._publishing:
             self.inbox.publish([Entry("watermark", name, None, mark) for name, mark in news.items()])

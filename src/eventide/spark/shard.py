@@ -23,12 +23,13 @@ from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
-from eventide.tasks.packing import SURVEY, UNDECODED, from_blob, survey_of, to_blob
+from eventide.tasks.packing import SURVEY, UNDECODED, from_blob, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
 
 if TYPE_CHECKING:
     from eventide.admission.gate import Gate, LetIn
     from eventide.admission.options import AdmissionSpec
+    from eventide.admission.shedder import ShedOrder
 
 NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
 
@@ -103,6 +104,13 @@ class Received:
         elif row.control in STREAM_KINDS:
             self.controls.setdefault(row.control, []).append(row.at)
 
+    def orders(self) -> dict[int, ShedOrder]:
+        """What the shedder was to do, by input."""
+        from eventide.admission.shedder import ShedOrder
+
+        told = {number: order_of(next(iter(slices.values()))) for number, slices in self.slices.items()}
+        return {number: ShedOrder.from_bytes(order) for number, order in told.items() if order is not None}
+
     @property
     def is_empty(self) -> bool:
         return not (self.tables or self.slices or self.partials or self.controls)
@@ -159,7 +167,7 @@ class ShardWorker:
             return {number: [table for _, table in found] for number, found in received.tables.items()}, Output()
         if self._gate is None:
             raise EngineError("slices of a survey came to a shard that knows no limits")
-        let_in = self._gate.let_in(received.slices, received.tables, self._store)
+        let_in = self._gate.let_in(received.slices, received.tables, self._store, received.orders())
         received.times.note(let_in)
         return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 
@@ -200,6 +208,7 @@ class ShardWorker:
             "counts": output.counts,
             "events": output.events,
             "gauges": gauges,
+            "now": clock.now,
             "watermark": clock.watermark,
             "watermarks": times.claims,
             "tops": times.tops,

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from eventide.admission.options import ADMISSION_OPTIONS, SHED_OPTIONS, AdmissionSpec, parse_admission
+from eventide.admission.options import (
+    ADMISSION_OPTIONS,
+    AdmissionSpec,
+    ShedMode,
+    SlaBackpressurePolicy,
+    parse_admission,
+)
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.side_output import KINDS, parse_rate
@@ -235,18 +241,28 @@ def admission_of(options: Options) -> AdmissionSpec | None:
     except OptionError as error:
         named = [name for name in given if name in error.message] or list(given)
         raise options.error(named[0], error.message, error.help) from None
-    _refuse_shedding(options, spec)
+    _check_shedding(options, spec)
     return spec if spec.is_on else None
 
 
-def _refuse_shedding(options: Options, spec: AdmissionSpec) -> None:
-    for name in (*SHED_OPTIONS, "sla.priority"):
-        if name in options.given:
+def _check_shedding(options: Options, spec: AdmissionSpec) -> None:
+    """What cannot be done yet is refused, and what would have no effect."""
+    if spec.shed is None:
+        if "sla.priority" in options.given:
             raise options.error(
-                name,
-                f"the option '{name}' is for load shedding, which the engine cannot do yet",
-                "leave it out; sla.max_events_per_sec limits a source in any case",
+                "sla.priority",
+                "sla.priority says what is shed first, and nothing is shed",
+                "add 'shed.policy' = 'strict'",
             )
+        return
+    if spec.shed.mode is ShedMode.WINDOWS:
+        raise options.error("shed.mode", "the engine cannot shed whole windows yet", "write 'shed.mode' = 'rows'")
+    if spec.shed.policy is SlaBackpressurePolicy.PREFER_THROTTLE:
+        raise options.error(
+            "shed.policy",
+            "the engine cannot throttle a source by its load yet",
+            "write 'shed.policy' = 'strict'; files are paced by 'target_latency'",
+        )
 
 
 def own_options(options: Options, connector: Connector) -> dict[str, str]:

@@ -24,7 +24,7 @@ from eventide.kernels.vector.columns import column
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, PACKED, UNDECODED, Packing, as_batch
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
 
 # What a scan returns: packed rows, and lines that Spark must decode.
@@ -133,6 +133,8 @@ class FusedScan:
         if self.packing.surveying is not None:
             columns[ARRIVED] = _all(received, rows.num_rows)
             columns[KEPT] = _all(True, rows.num_rows, pa.bool_()) if keeps is None else pc.fill_null(keeps, False)
+            if NOW in self.packing.surveying.columns:
+                columns[NOW], columns[PRIORITY] = _all(at, rows.num_rows), pa.nulls(rows.num_rows, pa.string())
             return pa.table(columns)
         arrivals = pa.table(columns)
         return arrivals if keeps is None else arrivals.filter(keeps)

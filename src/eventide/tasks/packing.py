@@ -29,6 +29,8 @@ HOW = "__how"  # how the event time was found, or what is wrong: a number of `ev
 
 # Only of sources with limits:
 ARRIVED = "__arrived"  # when the row came, in microseconds
+NOW = "__now"  # when the batch began, in microseconds: only where rows may be shed
+PRIORITY = "__priority"  # what matters more, as the user's expression gives it: only where rows may be shed
 KEPT = "__kept"  # whether the query's filters keep the row: one that they do not keep takes its token all the same
 
 SURVEY = "survey"  # a control entry for every shard: the blob has the slices of a survey
@@ -50,7 +52,7 @@ PACKED = pa.schema(
 )
 _FEW_SHARDS = 4
 _TASK_BITS = 40  # in the key of a survey: the place in the task is below them
-_SURVEY_KEY = b"survey"
+_SURVEY_KEY, _ORDER = b"survey", b"order"
 
 _DDL = {
     pa.int32(): "int",
@@ -78,9 +80,15 @@ def to_blob(table: pa.Table) -> bytes:
     return blob
 
 
-def labelled(table: pa.Table, survey: int) -> pa.Table:
-    """The table, to be packed with the key of the survey that its rows or slices belong to."""
-    return table.replace_schema_metadata({_SURVEY_KEY: str(survey)})
+def labelled(table: pa.Table, survey: int, order: bytes | None = None) -> pa.Table:
+    """The table, to be packed with the key of the survey that its rows or slices belong to, and the shedder's order."""
+    return table.replace_schema_metadata({_SURVEY_KEY: str(survey), **({} if order is None else {_ORDER: order})})
+
+
+def order_of(slices: pa.Table) -> bytes | None:
+    """The shedder's order under which a survey was made; None: nothing was to be shed."""
+    order: bytes | None = (slices.schema.metadata or {}).get(_ORDER)
+    return order
 
 
 def survey_of(table: pa.Table) -> int | None:
@@ -166,14 +174,14 @@ class Packing:
             if surveyed.slices is not None:
                 rows = rows.append_column(CLAIM, self._claims(rows, how))
         else:
-            left = pa.array(~surveyed.too_late)
+            left = pa.array(~surveyed.out)
             times = self._times(rows.filter(left), how.filter(left))
         rows, facts = _judged(rows, how)
         if self.carried is not None:
             rows = rows.drop_columns([self.carried])
         packed: list[dict[str, Any]] = []
         if surveyed.slices is not None:
-            blob = to_blob(labelled(surveyed.slices, key))
+            blob = to_blob(labelled(surveyed.slices, key, surveyed.order))
             packed = [{"shard": number, "control": SURVEY, "blob": blob} for number in self.numbers]
         for shard, part in self._split(rows, task):
             blob = to_blob(part if surveyed.slices is None else labelled(part, key))
@@ -185,7 +193,8 @@ class Packing:
     def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:
         """For each row the watermark that it allows; NULL where it allows none."""
         own = pc.subtract(column(rows, TS), self.lag) if self.carried is None else column(rows, self.carried)
-        return pc.if_else(pc.equal(how, DECLARED), own, pa.scalar(None, pa.int64()))
+        is_declared = pc.equal(how, DECLARED)
+        return own if pc.all(is_declared).as_py() else pc.if_else(is_declared, own, pa.scalar(None, pa.int64()))
 
     def _folded(
         self, prefold: Prefold, rows: pa.Table, bound: TimeBound, task: int
