@@ -43,15 +43,16 @@ if TYPE_CHECKING:
 
     from eventide.spark.running import RunningStream
 
-_OPTIONS = ("master", "conf", "shards")
+_OPTIONS = ("master", "conf", "shards", "local_speed")
 
 
 def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = None, **options: Any) -> Database:
     """Open a database.
 
-    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one, deleted by `close`.
-    `spark` is an existing session to run on; without it, a local Spark is started, one per process.
-    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on).
+    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one that goes with
+    `close`. `spark` is an existing session to run on; without it a local Spark is started, one per process.
+    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on),
+    `local_speed` (False: nothing is done to make a Spark on this machine faster).
     """
     for name in options:
         if name not in _OPTIONS:
@@ -69,18 +70,20 @@ class Database:
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         shards: int | None = None,
+        local_speed: bool | None = None,
     ) -> None:
         self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
         self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or ""))
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
             self.catalog = self._load_catalog()
-            from eventide.spark.session import started
+            from eventide.spark.session import SparkOptions, started
 
-            with started(master, conf or {}, "eventide.spark.engine") if spark is None else contextlib.nullcontext():
+            options = SparkOptions(master, conf or {}, local_speed)
+            with started(options, "eventide.spark.engine") if spark is None else contextlib.nullcontext():
                 from eventide.spark.engine import Engine
 
-                self._engine = Engine(self._layout, spark, master, conf or {}, shards)
+                self._engine = Engine(self._layout, spark, options, shards)
         except BaseException:
             self._lock.release()
             self._remove_temporary()

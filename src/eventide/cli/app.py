@@ -33,6 +33,14 @@ Shards = Annotated[
     int | None,
     typer.Option(min=1, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."),
 ]
+LocalSpeed = Annotated[
+    bool | None,
+    typer.Option(
+        "--local-speed/--no-local-speed",
+        help="Whether all is done to make a Spark on this machine faster. Default: yes.",
+        show_default=False,
+    ),
+]
 
 
 class _Debug:
@@ -68,21 +76,29 @@ def run(
     checkpoint: Checkpoint = None,
     conf: Conf = None,
     shards: Shards = None,
+    local_speed: LocalSpeed = None,
 ) -> None:
     """Run a SQL or app file until it is stopped, or once. Ctrl-C stops cleanly, a second Ctrl-C at once."""
     from eventide.cli.runner import Connection, run as run_file
 
-    run_file(file, Connection(checkpoint, master, _settings(conf), shards), once=once, flush=flush, console=stdout())
+    connection = Connection(checkpoint, master, _settings(conf), shards, local_speed)
+    run_file(file, connection, once=once, flush=flush, console=stdout())
 
 
 @app.command()
-def sql(master: Master = None, checkpoint: Checkpoint = None, conf: Conf = None, shards: Shards = None) -> None:
-    """Start an interactive shell. Also reads SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
+def sql(
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    conf: Conf = None,
+    shards: Shards = None,
+    local_speed: LocalSpeed = None,
+) -> None:
+    """An interactive shell. Also takes SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
     from eventide.cli.runner import Connection
     from eventide.cli.shell import Quit, Shell
 
     console = stdout()
-    db = Connection(checkpoint, master, _settings(conf), shards).open(console)
+    db = Connection(checkpoint, master, _settings(conf), shards, local_speed).open(console)
     shell = Shell(db, console, stderr())
     try:
         if sys.stdin.isatty():

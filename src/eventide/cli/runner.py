@@ -35,6 +35,7 @@ class Connection:
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
     shards: int | None = None
+    local_speed: bool | None = None
 
     def over(self, settings: Settings | None) -> Connection:
         """The same, with an app file's settings for whatever the command line does not set."""
@@ -46,6 +47,7 @@ class Connection:
             self.master or settings.master,
             {**settings.conf, **self.conf},
             self.shards or settings.shards,
+            settings.local_speed if self.local_speed is None else self.local_speed,
         )
 
     def open(self, console: Console) -> Database:
@@ -54,7 +56,11 @@ class Connection:
         checkpoint = None if self.checkpoint is None else str(self.checkpoint)
         with console.status("starting Spark …"):
             return eventide.connect(
-                checkpoint=checkpoint, master=self.master, conf=self.conf or None, shards=self.shards
+                checkpoint=checkpoint,
+                master=self.master,
+                conf=self.conf or None,
+                shards=self.shards,
+                local_speed=self.local_speed,
             )
 
 

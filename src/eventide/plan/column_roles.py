@@ -24,7 +24,7 @@ from eventide.plan.logical import (
 )
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 
@@ -62,7 +62,7 @@ class WindowBound:
                 return Tumble(slide, (offset + size) % slide)
             case Cumulate(step=step, offset=offset):
                 return Tumble(step, offset % step)
-            case Session() | Slide():
+            case Session() | Slide() | Unbounded():
                 return Tumble(1)
 
 
@@ -81,7 +81,7 @@ def roles_of(stream: Stream, streams: Streams) -> Roles:
         return _passed(query.outputs, below)
     keys = {f"__k{number}": below[key.sql] for number, key in enumerate(query.keys) if key.sql in below}
     known: dict[str, Role] = {name: role for name, role in keys.items() if isinstance(role, WindowBound)}
-    if not known and not isinstance(query.window, Slide):
+    if not known and not isinstance(query.window, Slide | Unbounded):
         known = {which: WindowBound(which, query.window, True) for which in (WINDOW_START, WINDOW_END)}
     return _passed(query.outputs, known)
 

@@ -29,7 +29,7 @@ from eventide.plan.logical import (
 from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy
 from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
 _IDENTITY_OPTIONS = ("path", "plan", "late")
@@ -61,6 +61,8 @@ def window_text(window: Window) -> str:
         case Slide():
             ahead = "" if window.lookahead is None else f" lookahead {format_duration(window.lookahead)}"
             return f"slide lookback {format_duration(window.lookback)}{ahead}"
+        case Unbounded():
+            return "none" if window.ttl is None else f"none, groups kept for {format_duration(window.ttl)}"
     return f"{text} offset {format_duration(window.offset)}" if window.offset else text
 
 

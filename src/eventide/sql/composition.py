@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions, WindowAggregate
+from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions
 from eventide.plan.modes import LatePolicy
 from eventide.plan.names import inner_name
 from eventide.plan.planner import plan_id
-from eventide.plan.reads import sources_of
+from eventide.plan.reads import sources_of, window_of
 from eventide.plan.stream_source import STREAM, stream_source
+from eventide.plan.windows import Unbounded
 from eventide.sql.emits import Lateness, emit_of, of_operator
 from eventide.sql.relations import Readable
 from eventide.sql.syntax import EmitNode, SelectNode
@@ -33,6 +34,7 @@ class Composition:
     lower: Callable[[SelectNode, Composition, EmitNode], Query]
     options: StreamOptions
     lateness: Lateness | None
+    state_ttl: int | None
     inner: dict[str, Stream] = field(default_factory=dict)
     lateness_is_used: bool = False
 
@@ -70,7 +72,9 @@ class Composition:
         is_entrance = self.is_entrance(query)
         given = self.lateness if is_entrance and not isinstance(query, Forward) else None
         self.lateness_is_used |= given is not None
-        options = self.options if isinstance(query, WindowAggregate) else replace(self.options, max_groups=None)
+        window = window_of(query)
+        limited = window is not None and not isinstance(window, Unbounded)
+        options = self.options if limited else replace(self.options, max_groups=None)
         if not is_entrance:
             options = replace(options, late_policy=LatePolicy.WINDOW, max_lateness=None, event_time=True)
         return Stream(name, query, emit_of(emit, query, given, lateness), options)

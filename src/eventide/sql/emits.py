@@ -9,7 +9,7 @@ from eventide.errors import SqlError
 from eventide.plan.joins import Asof, Interval
 from eventide.plan.logical import Emit, Forward, Join, Query, WindowAggregate
 from eventide.plan.modes import EmitMode
-from eventide.plan.windows import Slide
+from eventide.plan.windows import Slide, Unbounded
 from eventide.sql.options import Options
 from eventide.sql.shape import operator_below
 from eventide.sql.syntax import EmitNode, JoinNode, SelectNode
@@ -84,6 +84,8 @@ def _one_of(found: list[Lateness]) -> Lateness | None:
 
 
 def _check_window(query: WindowAggregate, node: EmitNode, mode: EmitMode, lateness: Lateness | None) -> None:
+    if isinstance(query.window, Unbounded) and lateness is not None:
+        raise lateness.error("without a window no row is late", "leave the lateness out, or group by a window")
     if isinstance(query.window, Slide):
         if node.mode is not None and (query.window.lookahead is None or mode is not EmitMode.ON_WINDOW_CLOSE):
             raise node.places["mode"].error("a sliding window gives one row for each row that comes", "leave EMIT out")

@@ -12,10 +12,10 @@ from eventide.plan.column_roles import WINDOW_END, WINDOW_START
 from eventide.plan.logical import AggregateCall, Named, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
-from eventide.plan.windows import Window
+from eventide.plan.windows import Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.dialect import parse_scalar, tokenize
-from eventide.sql.event_times import time_of
+from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.naming import output_name
 from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED
 from eventide.sql.scope import (
@@ -71,10 +71,15 @@ class _Grouping:
         return self.window is None
 
 
-def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode) -> WindowAggregate:
-    """The query as a window aggregation."""
+def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: int | None) -> WindowAggregate:
+    """The query as a window aggregation. Without a window groups are told anew when they change, and kept for
+    `state_ttl`.
+    """
     grouping = _read_grouping(select, scope)
     window, time = _window_and_time(grouping, scope, select)
+    if window is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
+        raise _no_window(select)
+    window = window or Unbounded(state_ttl)
     lowering = _Lowering(select, scope, grouping, window, time, mode)
     outputs = lowering.outputs()
     having = lowering.having(outputs)
@@ -90,13 +95,13 @@ def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode) -> WindowAgg
     )
 
 
-def _window_and_time(grouping: _Grouping, scope: Scope, select: SelectNode) -> tuple[Window, str | None]:
-    """The window of a query, or the one in whose columns it groups; and what overrides the event time."""
+def _window_and_time(grouping: _Grouping, scope: Scope, select: SelectNode) -> tuple[Window | None, str | None]:
+    """The window of a query, or the one in whose columns it groups, if any; and what overrides the event time."""
     if grouping.window is not None:
         return grouping.window.window, time_of(grouping.window, scope)
     start, end = (grouping.bounds.get(which) for which in (WINDOW_START, WINDOW_END))
     if start is None or end is None or start.bound is None or end.bound is None:
-        raise _no_window(select)
+        return None, carried_time(scope)
     if start.bound.window != end.bound.window:
         raise (select.group_span or select.span).error(
             f"{start.called} and {end.called} are of different windows", "group by the start and the end of one window"
@@ -347,8 +352,10 @@ class _Lowering:
         is_pseudo = (
             found is not None and found[1] == 1 and _is_pseudo(reference, self.mode) and not self._is_key(found[0])
         )
+        if isinstance(self.window, Unbounded) and found is None and _names_a_window(reference):
+            raise reference.error(f"without a window there is no {reference.parts[0]}", ADD_WINDOW)
         if found is not None and is_pseudo and found[0].of_stream:
-            found = None
+            found = None if not isinstance(self.window, Unbounded) else found
         elif is_pseudo:
             help = (
                 f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
@@ -402,6 +409,10 @@ def _is_pseudo(reference: Reference, mode: EmitMode) -> bool:
     if name == "window":
         return len(reference.parts) > 1 and reference.parts[1].lower() in ("start", "end")
     return name in PSEUDO_COLUMNS and (name != "op" or mode is EmitMode.CHANGES)
+
+
+def _names_a_window(reference: Reference) -> bool:
+    return reference.parts[0].lower() in ("window_start", "window_end", "window_id", "window")
 
 
 def _pseudo_in_aggregate(reference: Reference) -> str | None:

@@ -8,6 +8,7 @@ from eventide.errors import SqlError, suggest
 from eventide.plan.joins import Asof, Interval
 from eventide.plan.logical import Named
 from eventide.plan.modes import JoinKind
+from eventide.plan.names import TIME_OF_PAIR
 from eventide.sql.join_bounds import Bounded
 from eventide.sql.join_scope import ROWTIME, JoinScope
 from eventide.sql.join_sides import WINDOW_BOUNDS
@@ -149,7 +150,7 @@ class AboveJoin:
         parts = self._unqualified(reference)
         name, used = parts[0], len(reference.parts) - len(parts) + 1
         if name == ROWTIME:
-            return reference.upto(used, ROWTIME)
+            return reference.upto(used, TIME_OF_PAIR)
         bound = self.bounded.bound
         if name in (*_OF_WINDOWS, "window") and isinstance(bound, Interval | Asof):
             join = "an interval join" if isinstance(bound, Interval) else "an ASOF join"

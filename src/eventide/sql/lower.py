@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from eventide.plan.logical import Forward, Join, Named, Query, Stream, StreamOptions, WindowAggregate
+from eventide.plan.logical import Forward, Join, Named, Query, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
-from eventide.plan.reads import names_its_time, sources_of
+from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
+from eventide.plan.windows import Unbounded
 from eventide.sql.composition import Composition
 from eventide.sql.emits import of_operator, of_statement
 from eventide.sql.event_times import carried_time
@@ -45,7 +46,8 @@ class Lowered:
 def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     """Resolve a CREATE STREAM; every mistake that can be seen without Spark is an `SqlError` at its place."""
     options, lateness = _stream_options(statement.options), of_statement(statement.emit, statement.options)
-    composition = Composition(catalog, statement.name, lower_select, options, lateness)
+    ttl = statement.options.duration("state_ttl")
+    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl)
     selects, emit = statement.query.selects, statement.emit
     if len(selects) == 1:
         query = lower_select(selects[0], composition, emit)
@@ -59,7 +61,7 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     streams = _with_late_name(statement, composition, [*composition.inner.values(), stream])
     for each in streams:
         _check_event_time(each, statement)
-    _check_max_groups(statement, streams)
+    _check_groups(statement, streams)
     return Lowered(streams[-1], tuple(streams[:-1]), Places(statement.query.span.sql, _offsets(statement)))
 
 
@@ -82,7 +84,7 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
         raise select.order_by.error(
             "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
         )
-    return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE)
+    return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE, composition.state_ttl)
 
 
 def _lower_union(statement: CreateStream, composition: Composition) -> tuple[Forward, EmitNode]:
@@ -181,7 +183,11 @@ def _with_late_name(statement: CreateStream, composition: Composition, streams: 
 def _has_late_rows(stream: Stream, composition: Composition) -> bool:
     is_free = isinstance(stream.query, Forward) and not stream.query.ordered
     is_free = is_free and stream.options.late_policy is LatePolicy.WINDOW
-    return composition.is_entrance(stream.query) and not is_free
+    return composition.is_entrance(stream.query) and not is_free and not _is_unbounded(stream)
+
+
+def _is_unbounded(stream: Stream) -> bool:
+    return isinstance(window_of(stream.query), Unbounded)
 
 
 def _stream_options(options: Options) -> StreamOptions:
@@ -206,15 +212,18 @@ def _stream_options(options: Options) -> StreamOptions:
     )
 
 
-def _check_max_groups(statement: CreateStream, streams: list[Stream]) -> None:
-    if statement.options.count("max_groups") is None or any(
-        isinstance(each.query, WindowAggregate) for each in streams
-    ):
+def _check_groups(statement: CreateStream, streams: list[Stream]) -> None:
+    """Options that limit the groups that are kept need some that they can limit."""
+    options = statement.options
+    if "state_ttl" in options.given and not any(_is_unbounded(each) for each in streams):
+        help = "leave it out; a window's state goes when it closes"
+        raise options.error("state_ttl", "state_ttl is for groups without a window", help)
+    if "max_groups" not in options.given or any(each.options.max_groups is not None for each in streams):
         return
+    if any(_is_unbounded(each) for each in streams):
+        raise options.error("max_groups", "max_groups limits the groups of a window", "use state_ttl, or leave it out")
     lacks = "a join has none" if isinstance(streams[-1].query, Join) else "there is no window"
-    raise statement.options.error(
-        "max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out"
-    )
+    raise options.error("max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out")
 
 
 def _check_event_time(stream: Stream, statement: CreateStream) -> None:

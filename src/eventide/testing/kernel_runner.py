@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +15,12 @@ from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.logical import Stream
-from eventide.plan.physical import AggregateWindows
+from eventide.plan.physical import AggregateWindows, JoinRows
 from eventide.plan.windows import Tumble
 from eventide.testing.aggregates import frozen
 from eventide.testing.arrivals import Arrival
 from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
+from eventide.testing.expressions import evaluate
 from eventide.testing.value_types import packed_types, result_type
 from eventide.testing.values import micros_of
 
@@ -28,10 +30,14 @@ class KernelRunner(BatchRunner):
 
     def __init__(self, stream: Stream, shards: int = 1, resolution: int = MILLISECOND) -> None:
         super().__init__(stream, resolution)
-        self._types = packed_types(self.physical)
-        calls = self.physical.operator.aggregates if isinstance(self.physical.operator, AggregateWindows) else ()
-        results = {call.name: result_type(call, self._types) for call in calls}
-        self.spec = kernel_spec(self.physical, KernelTypes((self._types,), results))
+        operator = self.physical.operator
+        sides = sorted({input.side for input in self.physical.inputs})
+        self._types = tuple(packed_types(self.physical, side) for side in sides)
+        calls = operator.aggregates if isinstance(operator, AggregateWindows) else ()
+        results = {call.name: result_type(call, self._types[0]) for call in calls}
+        condition = operator.condition if isinstance(operator, JoinRows) else None
+        compiled = None if condition is None else Condition(condition)
+        self.spec = kernel_spec(self.physical, KernelTypes(self._types, results, condition=compiled))
         self.stores = [MemoryStore() for _ in range(shards)]
         self._kernel: Kernel = self.spec.build()
         self._wake_at: list[int | None] = [None] * shards
@@ -84,9 +90,12 @@ class KernelRunner(BatchRunner):
         numbered = list(enumerate(rows, self._seq))
         self._seq += len(rows)
         found = sorted({row.input for row in rows})
-        return {number: self._table([(seq, row) for seq, row in numbered if row.input == number]) for number in found}
+        return {
+            number: self._table(number, [(seq, row) for seq, row in numbered if row.input == number])
+            for number in found
+        }
 
-    def _table(self, numbered: Sequence[tuple[int, Arrival]]) -> pa.Table:
+    def _table(self, input: int, numbered: Sequence[tuple[int, Arrival]]) -> pa.Table:
         rows = [row for _, row in numbered]
         columns = {
             TS: pa.array([row.time for row in rows], pa.int64()),
@@ -98,7 +107,7 @@ class KernelRunner(BatchRunner):
             columns[DEDUP] = pa.array(
                 [None if row.identity is None else repr(row.identity) for row in rows], pa.string()
             )
-        for name, kind in self._types.items():
+        for name, kind in self._types[self.physical.inputs[input].side].items():
             columns[name] = pa.array([row.packed[name] for row in rows], kind)
         return pa.table(columns)
 
@@ -113,10 +122,22 @@ class KernelRunner(BatchRunner):
 
     def _main_names(self) -> list[str]:
         first, operator = self.physical.inputs[0], self.physical.operator
+        if isinstance(operator, JoinRows):
+            return list(self.spec.main_schema.names)
         if not isinstance(operator, AggregateWindows):
             return [*(original.name for original in first.originals), ROWTIME]
         keys = [f"__k{number}" for number in range(len(first.keys))]
         return ["window_start", "window_end", "emit_epoch", "op", *keys, *[call.name for call in operator.aggregates]]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The residual condition of a join, evaluated as the reference model does."""
+
+    sql: str
+
+    def __call__(self, pairs: pa.Table) -> pa.Array:
+        return pa.array([evaluate(self.sql, row) for row in pairs.to_pylist()], pa.bool_())
 
 
 def _payload(row: dict[str, Any]) -> Payload:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventide.plan.modes import EmitMode
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.physical import AggregateWindows, Physical
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded
 from eventide.testing.aggregates import frozen, result
-from eventide.testing.expressions import unsupported
 from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
 from eventide.testing.values import moment
 
+FOR_EVER = 1 << 60  # microseconds
 LATE, EVICTED, BEHIND = "allowed_lateness_exceeded", "max_groups", "behind_watermark"
 
 
@@ -30,6 +30,7 @@ class Timed:
     time: int
     packed: Mapping[str, Any]
     original: Mapping[str, Any]
+    input: int = 0  # the number of the input that it came from
 
 
 @dataclass(frozen=True)
@@ -384,23 +385,33 @@ class Slides(Windows):
         return super().row_of(replace(held, rows=within, epoch=self._epochs[place]))
 
 
-def operator(physical: Physical) -> Operator:
-    match physical.operator:
-        case ForwardRows(ordered=ordered):
-            return OrderedForward(physical) if ordered else PlainForward(physical)
-        case AggregateWindows(window=window):
-            return _windows(physical, window)
-        case JoinRows():
-            raise unsupported("a join")
+class Groups(Windows):
+    """Groups without a window, forgotten when the watermark is `ttl` past their newest row."""
 
+    def __init__(self, physical: Physical, window: Unbounded) -> None:
+        super().__init__(physical)
+        self.ttl = window.ttl
 
-def _windows(physical: Physical, window: Window) -> Operator:
-    match window:
-        case Tumble() | Hop():
-            return Panes(physical, window)
-        case Cumulate():
-            return Cumulations(physical, window)
-        case Session():
-            return Sessions(physical, window)
-        case Slide():
-            return Slides(physical, window)
+    def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
+        touched: list[Held] = []
+        for row in rows:
+            key = self.key_of(row)
+            held = next((held for held in self.open if held.key == key), None)
+            if held is None:
+                held = Held(key, 0, 0)
+                self.open.append(held)
+            held.rows.append(row)
+            held.end = max(one.time for one in held.rows) + (self.ttl or FOR_EVER)
+            touched += [held] if held not in touched else []
+        return touched
+
+    def flush(self, until: int) -> None:
+        """Nothing waits."""
+
+    def remember_flushed(self, begun: list[Held], until: int) -> None:
+        """Never called."""
+
+    def row_of(self, held: Held) -> dict[str, Any]:
+        keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
+        results = {call.name: result(call, [row.packed for row in held.rows]) for call in self.aggregates}
+        return {"emit_epoch": held.epoch, "op": 1, **keys, **results}

@@ -14,7 +14,8 @@ from eventide.plan.physical import Physical
 from eventide.testing.arrivals import Arrival
 from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
 from eventide.testing.lateness import Keep, LateDataHandler, Reassign, SideOutput
-from eventide.testing.operators import BEHIND, Refused, Timed, Windows, operator
+from eventide.testing.operator_of import operator
+from eventide.testing.operators import BEHIND, Refused, Timed, Windows
 
 DUPLICATE = "duplicate_id"
 
@@ -46,7 +47,7 @@ class ReferenceModel(BatchRunner):
         for arrival in arrivals:
             time = self._admit(arrival, watermark, step)
             if time is not None:
-                rows.append(Timed(time, arrival.packed, arrival.original))
+                rows.append(Timed(time, arrival.packed, arrival.original, arrival.input))
         self._operator.take(rows, watermark)
         self._collect(step)
         refused = sum(step.counts[kind] for kind in ("late", "duplicate", "error", "evicted"))

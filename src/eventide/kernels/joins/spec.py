@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from eventide.errors import EngineError
 from eventide.kernels.contract import ROWTIME, WINDOW_END, WINDOW_START, InputSpec, Kernel
+from eventide.kernels.joins.asof_join import AsofJoin
+from eventide.kernels.joins.meeting import meeting_of
+from eventide.kernels.joins.range_join import RangeJoin
+from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
-from eventide.plan.joins import JoinBound
+from eventide.kernels.windows.grid import grid_of
+from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.modes import JoinKind
+from eventide.plan.windows import Cumulate, Hop, PanedWindow, Tumble
 
 _MOMENT = pa.timestamp("us", tz="UTC")
 
@@ -59,13 +65,61 @@ class JoinSpec:
 
     @property
     def horizon(self) -> int:
-        raise EngineError("joins cannot run yet")
+        """How far behind the watermark a row may be that is still taken; of ASOF and sessions, taken by itself."""
+        match self.bound:
+            case Interval(lower=lower, upper=upper):
+                return max(upper, -lower, 0) + self.lateness
+            case SameWindow(window=window):
+                return window.size + self.lateness
+            case OverlappingPanes(left=left, right=right):
+                return left.size + right.size + self.lateness
+            case OverlappingSessions(gap=gap):
+                return gap + self.lateness
+            case Asof(tolerance=tolerance):
+                return (tolerance or 0) + self.lateness
 
     def output_watermark(self, watermark: int) -> int:
-        raise EngineError("joins cannot run yet")
+        """No pair and no lone row to come is older: of windows, the start of the oldest open one."""
+        if not isinstance(self.bound, SameWindow):
+            return watermark - self.horizon
+        grid = grid_of(self.bound.window, self.lateness)
+        closed = grid.last_closed(watermark)
+        return watermark if closed is None else int(grid.starts(np.array([closed + 1]))[0])
 
     def fingerprint(self) -> str:
-        raise EngineError("joins cannot run yet")
+        keys, left, right = (",".join(map(str, kinds)) for kinds in (self.key_types, self.left_types, self.right_types))
+        rules = f"kind={self.kind.value};at_close={self.at_close};condition={self.condition is not None}"
+        return f"{self._layout()};{rules};keys={keys};null_safe={self.null_safe};left={left};right={right}"
 
     def build(self) -> Kernel:
-        raise EngineError("joins cannot run yet")
+        match self.bound:
+            case OverlappingSessions():
+                return SessionJoin(self, self.bound)
+            case Asof():
+                return AsofJoin(self, self.bound)
+            case _:
+                return RangeJoin(self, meeting_of(self.bound))
+
+    def _layout(self) -> str:
+        """The kernel, the version of its state, and the parameters without which the state means something else."""
+        match self.bound:
+            case Interval(lower=lower, upper=upper):
+                return f"range_join/1;interval={lower},{upper}"
+            case SameWindow(window=window):
+                return f"range_join/1;window={_window(window)}"
+            case OverlappingPanes(left=left, right=right):
+                return f"range_join/1;panes={_window(left)},{_window(right)}"
+            case OverlappingSessions(gap=gap):
+                return f"session_join/1;gap={gap}"
+            case Asof(which=which, strict=strict, tolerance=tolerance):
+                return f"asof_join/1;which={which.value};strict={strict};tolerance={tolerance}"
+
+
+def _window(window: PanedWindow) -> str:
+    match window:
+        case Tumble(size=size, offset=offset):
+            return f"tumble({size},{offset})"
+        case Hop(size=size, slide=slide, offset=offset):
+            return f"hop({size},{slide},{offset})"
+        case Cumulate(size=size, step=step, offset=offset):
+            return f"cumulate({size},{step},{offset})"

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.vector.columns import Ints, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints
 from eventide.kernels.vector.hashing import hash_rows
 
 START, END = "start", "end"
@@ -87,8 +87,9 @@ class BucketRows:
 class KeyedTable:
     """Tables with at least the columns START and HASH, in spaces that begin with `name`.
 
-    `summary` returns for each row what the directory sums up; a bucket is due with the first of its rows, or with the
-    last if `due` is np.maximum. A bucket should have about `per_bucket` rows.
+    `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
+    if `due` is np.maximum. `waiting` adds up what the summary calls so, or is np.minimum for a kernel that notes there
+    what its rows go back to. A bucket shall have about `per_bucket` rows.
     """
 
     def __init__(
@@ -99,11 +100,12 @@ class KeyedTable:
         summary: Callable[[pa.Table], Summary],
         due: np.ufunc = np.minimum,
         per_bucket: int = 512,
+        waiting: np.ufunc = np.add,
     ) -> None:
         self._space, self._meta = name, f"{name}_directory"
         self._codec = Codec(fingerprint, schema)
         self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
-        self._summary, self._due, self._per_bucket = summary, due, per_bucket
+        self._summary, self._due, self._per_bucket, self._waiting = summary, due, per_bucket, waiting
 
     def load(self, store: Store) -> Directory:
         blobs = store.read(self._meta, 0)
@@ -136,10 +138,10 @@ class KeyedTable:
         store.replace(self._meta, 0, self._directory_codec.encode(table))
 
     def find(self, hashes: Ints, directory: Directory, store: Store) -> BucketRows:
-        """The rows for keys with these hashes, in buckets sized so that each hash can add a row."""
-        wanted = np.unique(hashes)
+        """What is held for keys with these hashes, in buckets of a size that leaves room for a row for each."""
+        wanted = distinct(hashes)
         self._make_room(len(wanted), directory, store)
-        buckets = np.unique(_buckets(wanted, directory.bits))
+        buckets = distinct(_buckets(wanted, directory.bits))
         table = self.read(buckets, directory, store)
         held = ints(table, HASH)
         hit = wanted[np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)] == held
@@ -178,7 +180,7 @@ class KeyedTable:
         full, starts = buckets[np.diff(bounds) > 0], bounds[:-1][np.diff(bounds) > 0]
         if len(full):
             directory.due[full] = self._due.reduceat(rows.due, starts)
-            directory.waiting[full] = np.add.reduceat(rows.waiting, starts)
+            directory.waiting[full] = self._waiting.reduceat(rows.waiting, starts)
             directory.gone[full] = np.add.reduceat(rows.gone, starts)
 
     def _make_room(self, more: int, directory: Directory, store: Store) -> None:

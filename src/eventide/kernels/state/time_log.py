@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.vector.columns import Ints, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints
 
 LEVELS = 6
 BITS = 4  # a range on one level is 2 ** BITS ranges on the level below
@@ -23,11 +23,13 @@ _MOST_RANGES = 32
 
 
 def level_for(places: Ints) -> int:
-    """The finest level at which these places fall into few ranges."""
-    level = 0
-    while level < LEVELS - 1 and len(np.unique(places >> (BITS * level))) > _MOST_RANGES:
-        level += 1
-    return level
+    """The finest level at which these places lie in few ranges."""
+    first, last = (int(places.min()), int(places.max())) if len(places) else (0, 0)
+    for level in range(LEVELS - 1):
+        shift = BITS * level
+        if (last >> shift) - (first >> shift) < _MOST_RANGES or len(distinct(places >> shift)) <= _MOST_RANGES:
+            return level
+    return LEVELS - 1
 
 
 def split(table: pa.Table, buckets: Ints) -> Iterator[tuple[int, pa.Table]]:
@@ -67,6 +69,15 @@ class TimeLog:
                     break
                 found.append(self._split_off(level, bucket, until, store))
         return pa.concat_tables(found)
+
+    def earliest(self, store: Store) -> int | None:
+        """A moment before which no row is, or None if there is none: the start of the first range, unread."""
+        starts = (
+            store.buckets(space)[0] << (self._grain + BITS * level)
+            for level, space in enumerate(self._spaces)
+            if store.buckets(space)
+        )
+        return min(starts, default=None)
 
     def state_bytes(self, store: Store) -> int:
         return sum(store.size(space, bucket)[1] for space in self._spaces for bucket in store.buckets(space))

@@ -33,6 +33,12 @@ def ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(column(table, name).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
+def distinct(values: Ints) -> Ints:
+    """The values, each once, ascending: many of them several times as fast as by np.unique, which hashes them."""
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
 def typed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return values if values.type == wanted else values.cast(wanted)
 

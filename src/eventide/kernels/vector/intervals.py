@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eventide.kernels.vector.columns import Ints
+from eventide.kernels.vector.columns import Ints, distinct
 
 
 @dataclass(frozen=True)
@@ -86,3 +86,41 @@ def covered(
         return np.zeros(len(asked_group), np.bool_)
     at = last_at_or_before(group, start, asked_group, asked_end)
     return (at >= 0) & (end[at] >= asked_start)
+
+
+def meetings(one: Runs, other: Runs) -> tuple[Ints, Ints]:
+    """(place in one, place in the other) of all intervals of a group that share a point; those of `other` are best if
+    few of a group overlap each other.
+    """
+    if len(one.group) == 0 or len(other.group) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    order = by_group_and_time(other.group, other.start)
+    group, start = other.group[order], other.start[order]
+    places = _Places(one, other)
+    starts, reach = places.of(group, start), places.of(group, _running_max(group, other.end[order]))
+    first = np.searchsorted(reach, places.of(one.group, one.start), "left")
+    last = np.searchsorted(starts, places.of(one.group, one.end), "right")
+    lengths = np.maximum(last - first, 0)
+    before = np.cumsum(lengths) - lengths
+    mine = np.repeat(np.arange(len(lengths)), lengths)
+    theirs = order[np.repeat(first - before, lengths) + np.arange(len(mine))]
+    meets = other.end[theirs] >= one.start[mine]
+    return mine[meets], theirs[meets]
+
+
+class _Places:
+    """Group and time as one number, in the order of both."""
+
+    def __init__(self, *runs: Runs) -> None:
+        self._first = min(int(run.start.min()) for run in runs)
+        self._span = max(int(run.end.max()) for run in runs) - self._first + 1
+        self._times: Ints | None = None
+        if int(max(run.group.max() for run in runs) + 1) * self._span >= 1 << 62:
+            self._times = distinct(np.concatenate([times for run in runs for times in (run.start, run.end)]))
+            self._span = len(self._times)
+
+    def of(self, group: Ints, times: Ints) -> Ints:
+        """The times must be bounds of the runs."""
+        return group * self._span + (
+            times - self._first if self._times is None else np.searchsorted(self._times, times)
+        )
