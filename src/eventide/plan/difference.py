@@ -28,6 +28,7 @@ from eventide.plan.logical import (
     WindowAggregate,
 )
 from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy, RankFunction
+from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
@@ -195,7 +196,7 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
     match relation:
         case Scan():
             lag = relation.watermark_lag if relation.watermark_lag is not None else relation.source.watermark_lag
-            yield f"{indent}scan {relation.source.name} watermark lag {format_duration(lag or 0)}"
+            yield f"{indent}scan {without_owner(relation.source.name)} watermark lag {format_duration(lag or 0)}"
             yield from (f"{deeper}{line}" for line in _source(relation.source))
         case Filter():
             yield f"{indent}filter {relation.condition}"
