@@ -111,12 +111,15 @@ class SessionJoin:
         if fresh.any():
             some = table.filter(pa.array(concerned)).combine_chunks()
             over[concerned] = self._join(some, fresh[concerned], state, store, output)
-        remembered = _changed(table.filter(pa.array(over & fresh)), GONE, np.full(int((over & fresh).sum()), FLUSHED))
         forgotten = over | ((what == FLUSHED) & (end <= passed if passed is not None else False))
-        kept = table.filter(pa.array(~forgotten))
+        kept, flushed = table.filter(pa.array(~forgotten)), table.slice(0, 0)
         if until is not None:
-            kept = pa.concat_tables([kept, remembered])
-        self._sessions.write(buckets, kept.slice(0, 0), kept, state.sessions, store)
+            gone = over & fresh
+            flushed = pa.concat_tables(
+                [kept, _changed(table.filter(pa.array(gone)), GONE, np.full(int(gone.sum()), FLUSHED))]
+            )
+            kept = kept.slice(0, 0)
+        self._sessions.write(buckets, kept, flushed, state.sessions, store)
 
     def _join(self, table: pa.Table, fresh: Mask, state: _State, store: Store, output: Output) -> Mask:
         """Give out the pairs of closed sessions of which one is `fresh`, and rows alone; which sessions are over."""
