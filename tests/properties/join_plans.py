@@ -16,7 +16,7 @@ from eventide.plan.joins import (
     OverlappingSessions,
     SameWindow,
 )
-from eventide.plan.logical import Column, Emit, EventTime, Join, JoinSide, Named, Scan, Source, Stream
+from eventide.plan.logical import Column, Emit, EventTime, Join, JoinSide, Named, Scan, Source, Stream, Union
 from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Cumulate, Hop, Tumble
 
@@ -24,6 +24,7 @@ LEFT = (Column("k", "string"), Column("n", "bigint"), Column("v", "bigint"), Col
 RIGHT = (Column("k", "string"), Column("n", "bigint"), Column("w", "bigint"), Column("ts", "bigint"))
 CONDITIONS = (None, None, None, "__l2 <= __r2", "__l2 + __r2 > 0", "__l1 <> 0 AND __r2 IS NOT NULL", "false")
 OUTPUTS = ("window_start", "window_end", "rowtime", "__l0", "__l2", "__l3", "__r2", "__r3")
+SOURCES = ("l", "r", "s")
 KEYS, NUMBERS, VALUES = ("a", "a", "b", "ü", None), (0, 0, 0, 1, None), (None, 1, 2, 3, -4)
 TIMES = (*range(0, 24), *range(0, 24), *range(-30, 60))
 
@@ -44,12 +45,14 @@ def stream(
     at_close: bool = False,
     lateness: int = 0,
     lag: int = 1000,
+    sources: tuple[str, ...] = SOURCES[:2],
 ) -> Stream:
-    """A join of l (k, n, v, ts) and r (k, n, w, ts)."""
-    left, right = source("l", LEFT, lag), source("r", RIGHT, lag)
+    """A join of l (k, n, v, ts) and r (k, n, w, ts), or of l and the union of r and s."""
+    left, *others = (source(name, LEFT if name == "l" else RIGHT, lag) for name in sources)
+    right = Union(tuple(map(Scan, others))) if len(others) > 1 else Scan(others[0])
     join = Join(
         JoinSide(Scan(left), LEFT, keys),
-        JoinSide(Scan(right), RIGHT, keys),
+        JoinSide(right, RIGHT, keys),
         kind,
         bound,
         tuple(Named(f"c{number}", sql) for number, sql in enumerate(OUTPUTS)),
@@ -114,6 +117,7 @@ def joins(draw: st.DrawFn, family: str) -> Stream:
         draw(st.booleans()) if family in ("window", "panes") else False,
         draw(st.sampled_from([0, 0, 3, 10])),
         draw(st.sampled_from([0, 2, 8, 1000])),
+        draw(st.sampled_from([SOURCES[:2], SOURCES[:2], SOURCES])),
     )
 
 
@@ -135,7 +139,7 @@ def stories(draw: st.DrawFn, most: int = 8) -> list[Event]:
     told = []
     for verb in draw(st.lists(st.sampled_from(verbs), min_size=4, max_size=most)):
         if verb == "batch":
-            told.append(Event(verb, {name: draw(st.lists(row(), max_size=6)) for name in ("l", "r")}))
+            told.append(Event(verb, {name: draw(st.lists(row(), max_size=6)) for name in SOURCES}))
         else:
-            told.append(Event(verb, at=draw(st.sampled_from(TIMES)), source=draw(st.sampled_from(["l", "r", "both"]))))
-    return [*told, Event("advance", at=10**6, source="both")]
+            told.append(Event(verb, at=draw(st.sampled_from(TIMES)), source=draw(st.sampled_from([*SOURCES, "all"]))))
+    return [*told, Event("advance", at=10**6, source="all")]

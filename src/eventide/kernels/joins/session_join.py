@@ -5,7 +5,8 @@
     watermark -> closed sessions -> the rows of those that meet -> pairs, rows alone
 
 A closed session takes no more rows, and stays as long as one that it overlaps is open. Rows that come meanwhile, within
-its bounds, make a session of their own; so a row belongs to a session by its time and by the number of its arrival.
+its bounds, make a session of their own; so a row belongs to a session by its time and by the number of its arrival. An
+open session that grows back over a closed one knows by both which rows were the other's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 SIDE = "side"
 SINCE, UNTIL = "since", "until"  # numbers of arrival between which the rows of a session came
+CUT, CUT_AT = "cut", "cut_at"  # rows up to the time CUT that came before the number CUT_AT belonged to closed sessions
+_NO_CUT = -NEVER
 OPEN, CLOSED, FLUSHED = 0, 1, 2  # in the column GONE; a flushed session is remembered and has no rows
+_HEAD = (START, END, SINCE, UNTIL, CUT, CUT_AT, SIDE, GONE)
 _NO_MARKS = pa.schema([(TS, pa.int64()), (HASH, pa.int64())])
 
 
@@ -52,7 +56,7 @@ class SessionJoin:
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
-        head = [pa.field(name, pa.int64()) for name in (START, END, SINCE, UNTIL, SIDE, GONE, HASH)]
+        head = [pa.field(name, pa.int64()) for name in (*_HEAD, HASH)]
         keys = [pa.field(key, kind) for key, kind in zip(spec.keys, spec.key_types, strict=True)]
         self._schema = pa.schema([*head, *keys])
         self._sessions = KeyedTable("sessions", self._schema, plan, _summary, waiting=np.minimum)
@@ -110,7 +114,9 @@ class SessionJoin:
         over = np.zeros(len(fresh), np.bool_)
         if fresh.any():
             some = table.filter(pa.array(concerned)).combine_chunks()
-            over[concerned] = self._join(some, fresh[concerned], state, store, output)
+            group = numbered(ints(some, HASH), [column(some, key) for key in self._keys])
+            over[concerned] = self._join(some, group, fresh[concerned], state, store, output)
+            table = _put(table, concerned, self._cut(some, group, fresh[concerned], state.memory.arrived))
         forgotten = over | ((what == FLUSHED) & (end <= passed if passed is not None else False))
         kept, flushed = table.filter(pa.array(~forgotten)), table.slice(0, 0)
         if until is not None:
@@ -121,9 +127,19 @@ class SessionJoin:
             kept = kept.slice(0, 0)
         self._sessions.write(buckets, kept, flushed, state.sessions, store)
 
-    def _join(self, table: pa.Table, fresh: Mask, state: _State, store: Store, output: Output) -> Mask:
+    def _cut(self, table: pa.Table, group: Ints, fresh: Mask, arrived: int) -> dict[str, Ints]:
+        """The cuts of sessions: open ones get another where a session of their key and side has closed."""
+        of = 2 * group + ints(table, SIDE)
+        last = np.full(int(of.max()) + 1, _NO_CUT)
+        np.maximum.at(last, of[fresh], ints(table, END)[fresh] - self._gap)
+        cut = (ints(table, GONE) == OPEN) & (last[of] > _NO_CUT)
+        return {
+            CUT: np.where(cut, last[of], ints(table, CUT)),
+            CUT_AT: np.where(cut, arrived, ints(table, CUT_AT)),
+        }
+
+    def _join(self, table: pa.Table, group: Ints, fresh: Mask, state: _State, store: Store, output: Output) -> Mask:
         """Give out the pairs of closed sessions of which one is `fresh`, and rows alone; which sessions are over."""
-        group = numbered(ints(table, HASH), [column(table, key) for key in self._keys])
         able = ~self._sides[0].keyless(table)
         side, what = ints(table, SIDE), ints(table, GONE)
         over: Mask = what == CLOSED
@@ -251,18 +267,16 @@ class SessionJoin:
             return opened
         start, end = np.concatenate((ints(opened, START), ts)), np.concatenate((ints(opened, END), ts + self._gap))
         runs = overlapping(groups, start, end)
-        since = np.full(len(runs.start), NEVER)
+        count = len(runs.start)
+        since, cut, cut_at = np.full(count, NEVER), np.full(count, _NO_CUT), np.zeros(count, np.int64)
         np.minimum.at(since, runs.number, np.concatenate((ints(opened, SINCE), ints(rows, ARRIVAL))))
+        known = runs.number[: opened.num_rows]
+        np.maximum.at(cut, known, ints(opened, CUT))  # a later cut is a higher one
+        np.maximum.at(cut_at, known, ints(opened, CUT_AT))
         first = np.unique(runs.number, return_index=True)[1]
         named = pa.concat_tables([table.select([HASH, *self._keys]) for table in (opened, rows)]).take(pa.array(first))
-        head = (
-            runs.start,
-            runs.end,
-            since,
-            np.full(len(since), NEVER),
-            np.full(len(since), side),
-            np.full(len(since), OPEN),
-        )
+        until, sides, what = (np.full(count, value) for value in (NEVER, side, OPEN))
+        head = (runs.start, runs.end, since, until, cut, cut_at, sides, what)
         return pa.Table.from_arrays([*map(pa.array, head), *named.columns], schema=self._schema)
 
     # What is left --------------------------------------------------------------------------------------------------
@@ -294,3 +308,12 @@ def _summary(table: pa.Table) -> Summary:
 
 def _changed(table: pa.Table, name: str, values: Ints) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), name, pa.array(values))
+
+
+def _put(table: pa.Table, at: Mask, columns: dict[str, Ints]) -> pa.Table:
+    """The table with other values in some rows."""
+    for name, values in columns.items():
+        changed = ints(table, name).copy()
+        changed[at] = values
+        table = _changed(table, name, changed)
+    return table
