@@ -1,4 +1,4 @@
-"""Drives a kernel as a runner does, and checks on the way what every kernel promises."""
+"""Drives a kernel as a runner does, and checks on the way what every kernel guarantees."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Driver:
         return [] if until is None else self._call("on_flush", until)
 
     def restart(self) -> None:
-        """Nothing but the store survives; kernels are built anew for every call anyway."""
+        """Only the store survives; kernels are rebuilt for every call anyway."""
         self.store = self.store.snapshot()
 
     def _call(self, name: str, *args: Any) -> list[Row]:

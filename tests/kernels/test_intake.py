@@ -8,7 +8,7 @@ from tests.kernels.harness import KEYED_SUMS, Driver, micros, paned_spec
 TUMBLE = paned_spec(10, 10, **KEYED_SUMS)
 
 
-def test_a_problem_row_becomes_an_error_payload_and_the_rest_goes_on() -> None:
+def test_a_problem_row_becomes_an_error_payload_and_the_rest_are_used() -> None:
     driver = Driver(TUMBLE)
     driver.batch([(1, "A", 1), (None, "A", 2), (9, "A", 4)])
     assert driver.advance(10) == [(0, 10, 0, 1, "A", 2, 5)]
@@ -23,7 +23,7 @@ def test_a_problem_row_becomes_an_error_payload_and_the_rest_goes_on() -> None:
     assert driver.counts == {"used": 2, "error": 1}
 
 
-def test_strict_takes_no_row_at_or_behind_the_watermark() -> None:
+def test_strict_uses_no_row_at_or_behind_the_watermark() -> None:
     driver = Driver(IntakeSpec(TUMBLE, LatePolicy.STRICT))
     driver.batch([(1, "A", 1)])
     driver.batch([(5, "A", 2), (6, "A", 4)], watermark=5)

@@ -1,4 +1,4 @@
-"""What can be said and yet not be run is refused at its place."""
+"""Valid SQL that cannot be run is refused, with its place."""
 
 from __future__ import annotations
 

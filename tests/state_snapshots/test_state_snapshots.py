@@ -1,4 +1,4 @@
-"""State that any release has written is read today, and goes on to the same results; see docs/state.md."""
+"""State that any release has written can be read today, and leads to the same results; see docs/state.md."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", stored(), ids=ids)
-def test_a_restored_snapshot_goes_on_to_what_its_release_gave(path: Path) -> None:
+def test_a_restored_snapshot_leads_to_the_results_of_its_release(path: Path) -> None:
     kept, case = read(path), CASES[path.stem]
     assert go_on(case, restored(case, kept)) == kept["then"]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_going_on_from_a_snapshot_gives_what_going_on_without_one_gives(name: str) -> None:
+def test_continuing_from_a_snapshot_is_the_same_as_continuing_without_one(name: str) -> None:
     case = CASES[name]
     assert go_on(case, restored(case, snapshot(case))) == go_on(case, run(case))
 

@@ -31,7 +31,7 @@ def test_an_event_out_of_order_does_not_take_the_watermark_back() -> None:
     assert watermarks(WatermarkGenerator(5), 10, 20, 8) == [5, 15, 15]
 
 
-def test_the_watermark_moves_with_every_nth_event_only() -> None:
+def test_the_watermark_moves_only_with_every_nth_event() -> None:
     #  events   1    2    3    4    5    6        advance_threshold 3
     #  W        –    –    3    3    3    6
     assert watermarks(WatermarkGenerator(0, advance_threshold=3), 1, 2, 3, 4, 5, 6) == [None, None, 3, 3, 3, 6]
@@ -64,7 +64,7 @@ def test_an_external_watermark_is_taken_as_it_is_and_holds() -> None:
     assert generator.current == 30
 
 
-def test_times_before_1970_are_times_like_others() -> None:
+def test_times_before_1970_work_like_any_others() -> None:
     assert watermarks(WatermarkGenerator(3), -100, -50, 0) == [-103, -53, -3]
 
 

@@ -46,7 +46,7 @@ def test_the_global_watermark_is_the_minimum_over_the_sinks() -> None:
     assert propagator.emit("b", 3) == 3
 
 
-def test_a_diamond_waits_for_both_of_its_ways() -> None:
+def test_a_diamond_waits_for_both_of_its_paths() -> None:
     propagator = graph("src>left", "src>right", "left>sink", "right>sink")
     assert propagator.emit("src", 5) == 5
 
@@ -60,7 +60,7 @@ def test_an_operator_that_goes_back_is_a_violation_that_names_it() -> None:
     assert propagator.watermark("src") == 10
 
 
-def test_the_same_watermark_again_is_no_violation() -> None:
+def test_the_same_watermark_again_is_not_a_violation() -> None:
     propagator = graph("src>sink")
     assert [propagator.emit("src", 5), propagator.emit("src", 5)] == [5, 5]
 
@@ -72,7 +72,7 @@ def test_an_edge_that_closes_a_cycle_is_a_violation(edge: tuple[str, str]) -> No
         propagator.add_edge(*edge)
 
 
-def test_only_sources_speak_for_themselves() -> None:
+def test_only_sources_can_emit_themselves() -> None:
     with pytest.raises(WatermarkViolationError, match="that of its upstreams filter, other"):
         join().emit("join", 5)
 

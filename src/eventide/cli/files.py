@@ -41,7 +41,7 @@ class Checked:
     sql: str
     catalog: Catalog
     plans: dict[str, Physical]
-    settings: Settings | None = None  # of an app file
+    settings: Settings | None = None  # only for an app file
 
     def summary(self) -> str:
         counts = (("source", self.catalog.sources), ("stream", self.catalog.streams), ("sink", self.catalog.sinks))
@@ -58,13 +58,13 @@ class Checked:
 
 
 def read_program(file: Path) -> Checked:
-    """A SQL file, or an app file if its name ends with .toml, with everything checked that needs no Spark."""
+    """A SQL file, or an app file if its name ends with .toml, checked as far as possible without Spark."""
     text = read_text(file)
     return check_app(text) if file.suffix.lower() == ".toml" else check(text)
 
 
 def check_app(toml: str) -> Checked:
-    """Everything that can be found wrong in an app file without Spark raises here."""
+    """Raises every error in an app file that can be found without Spark."""
     from eventide.app.reader import load_app
     from eventide.plan.planner import plan
 
@@ -75,7 +75,7 @@ def check_app(toml: str) -> Checked:
 
 
 def check(sql: str) -> Checked:
-    """Everything that can be found wrong in a SQL text without Spark raises here."""
+    """Raises every error in a SQL text that can be found without Spark."""
     from eventide.plan.planner import plan
     from eventide.sql.catalog import Catalog
     from eventide.sql.parser import parse_statements

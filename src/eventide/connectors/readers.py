@@ -9,13 +9,15 @@ from eventide.connectors.dataframe import read as dataframe
 from eventide.connectors.embedded import read as embedded
 from eventide.connectors.files import read as files
 from eventide.connectors.rate import read as rate
+from eventide.connectors.stream import read as stream
 from eventide.plan.logical import Source
 
+_OF_INBOX = {"embedded": embedded.load, "stream": stream.load}
 _READERS = {"dataframe": dataframe.load, "files": files.load, "rate": rate.load}
 
 
 def source_frame(context: SourceContext, source: Source, inbox: DataFrame | None) -> DataFrame:
     """The source's rows with the hidden columns."""
-    if source.connector == "embedded" and inbox is not None:
-        return embedded.load(context, source, inbox)
+    if source.connector in _OF_INBOX and inbox is not None:
+        return _OF_INBOX[source.connector](context, source, inbox)
     return _READERS[source.connector](context, source)

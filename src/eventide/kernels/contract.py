@@ -41,6 +41,7 @@ KEY, INPUT, ORIGINAL, RESULT = "__k", "__i", "__o", "__a"
 
 # Columns of main output tables, in front of the keys (KEY + n) and results (RESULT + n).
 WINDOW_START, WINDOW_END, EMIT_EPOCH, OP = "window_start", "window_end", "emit_epoch", "op"
+ROWTIME = "__time"  # the event time of a row that is forwarded or comes out of a join; a window has its end
 MAIN_FIELDS = (
     pa.field(WINDOW_START, pa.timestamp("us", tz="UTC")),
     pa.field(WINDOW_END, pa.timestamp("us", tz="UTC")),
@@ -60,6 +61,17 @@ SIDE_SCHEMA = pa.schema(
         ("group_key", pa.string()),  # JSON object, user's names
         ("original_event", pa.string()),  # JSON object, user's names
         ("error_detail", pa.string()),
+    ]
+)
+
+# The same, complete: what only the runner knows comes behind it.
+SIDE_OUTPUT_SCHEMA = pa.schema(
+    [
+        *SIDE_SCHEMA,
+        ("processing_time", pa.timestamp("us", tz="UTC")),
+        ("watermark", pa.timestamp("us", tz="UTC")),
+        ("plan_id", pa.string()),
+        ("shard", pa.int32()),
     ]
 )
 
@@ -178,6 +190,13 @@ class KernelSpec(Protocol):
     @property
     def tick_every(self) -> int | None:
         """Microseconds of processing time between `on_tick` calls, or None."""
+        ...
+
+    def output_watermark(self, watermark: int) -> int:
+        """The watermark of what the kernel gives, under this one of what it gets.
+
+        The largest that makes none of the rows to come late for a window.
+        """
         ...
 
     def fingerprint(self) -> str: ...

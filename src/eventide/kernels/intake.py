@@ -76,6 +76,9 @@ class IntakeSpec:
     def tick_every(self) -> int | None:
         return self.inner.tick_every
 
+    def output_watermark(self, watermark: int) -> int:
+        return self.inner.output_watermark(watermark)
+
     @property
     def deduplicates(self) -> bool:
         return any(within is not None for within in self.dedup_within)
@@ -118,6 +121,8 @@ class Intake:
         taken = Output()
         sorted_out = {number: self._sorted_out(number, batch[number], clock, store, taken) for number in sorted(batch)}
         good = {number: rows for number, rows in sorted_out.items() if rows.num_rows}
+        for number in self._memories.keys() - batch.keys():
+            self._memories[number].forget(clock.watermark, store)
         return taken.merge(self._inner.on_rows(good, clock, store))
 
     def on_folded(self, folded: pa.Table, rows: int, clock: Clock, store: Store) -> Output:

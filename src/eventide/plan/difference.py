@@ -31,7 +31,7 @@ from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
-_IDENTITY_OPTIONS = ("path",)
+_IDENTITY_OPTIONS = ("path", "plan", "late")
 
 
 def canonical(stream: Stream) -> str:

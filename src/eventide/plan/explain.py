@@ -39,7 +39,8 @@ def _route(physical: Physical, below: _Node) -> _Node:
 
 
 def _finish(physical: Physical, types: Mapping[str, str]) -> _Node:
-    facts = [("having", physical.having)] if physical.having is not None else []
+    clause = "where" if isinstance(physical.operator, JoinRows) else "having"
+    facts = [(clause, physical.having)] if physical.having is not None else []
     return _Node("Output", [*facts, ("columns", _columns(physical.outputs, types))])
 
 
@@ -79,13 +80,21 @@ def _join(physical: Physical, join: JoinRows) -> tuple[str, list[tuple[str, str]
     ]
     if join.condition is not None:
         facts.append(("condition", join.condition))
+    facts += [("left", _pair_columns(join.left, left)), ("right", _pair_columns(join.right, right))]
     return f"Join {join.kind.value}, {bound_text(join.bound)}", facts
+
+
+def _pair_columns(columns: tuple[Named, ...], input: Input) -> str:
+    """`__l0 = id, __l1 = amount`: what the columns of a pair are called by the user."""
+    names = {column.sql: column.name for column in input.originals}
+    return ", ".join(f"{column.name} = {names[column.sql]}" for column in columns) or "no columns"
 
 
 def _input(physical: Physical, input: Input, types: Mapping[str, str]) -> _Node:
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
     by = ", ".join(key.sql for key in input.keys)
-    title = f"Pack and shuffle{shards}" + (f" by {by}" if by else "")
+    side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
+    title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
     facts = [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
     return _Node(title, facts, [_watermark(physical, input)])
 
@@ -94,6 +103,8 @@ def _watermark(physical: Physical, input: Input) -> _Node:
     below = _source(input)
     for step in input.steps:
         below = _step(step, below)
+    if isinstance(input.watermark, EventTimeWatermark) and input.watermark.told:
+        return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
     if isinstance(input.watermark, EventTimeWatermark):
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
         if len(physical.inputs) > 1:

@@ -159,9 +159,9 @@ class JoinSide:
 class Join:
     """Pairs of rows with equal keys that meet in time, and, as `kind` says, rows that have no partner.
 
-    `condition`, `where` and `outputs` name the columns __l0.. and __r0.. (those of the sides, in order), rowtime and,
-    where the bound has windows, window_start, window_end and window_id. `condition` takes part in the matching, `where`
-    filters what comes out. `null_safe` says of each key whether NULL equals NULL.
+    `condition`, `where` and `outputs` name the columns __l0.. and __r0.. (those of the sides, in order), __time (the
+    event time of a pair) and, where the bound has windows, window_start, window_end and window_id. `condition` takes
+    part in the matching, `where` filters what comes out. `null_safe` says of each key whether NULL equals NULL.
     """
 
     left: JoinSide

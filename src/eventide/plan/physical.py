@@ -19,11 +19,15 @@ from eventide.tasks.expressions import Expression
 
 @dataclass(frozen=True)
 class EventTimeWatermark:
-    """W = max(event time) - lag, per source, or max(`carried`) where rows carry it; `time` is for EXPLAIN."""
+    """W = max(event time) - lag, per source, or max(`carried`) where rows carry it; `time` is for EXPLAIN.
+
+    `told`: rows never move it; the stream that gives them tells it.
+    """
 
     lag: int
     time: str
     carried: str | None = None
+    told: bool = False
 
 
 @dataclass(frozen=True)

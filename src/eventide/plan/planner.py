@@ -191,12 +191,14 @@ def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Filter | Project, ...
 
 def _watermark(stream: Stream, scan: Scan, time: str | None) -> EventTimeWatermark | ProcessTimeWatermark:
     source = scan.source
-    told = _event_time(stream, source, time)
-    if told is None:
+    words = _event_time(stream, source, time)
+    if words is None:
         return ProcessTimeWatermark()
+    if source.connector == "stream":
+        return EventTimeWatermark(0, words, told=True)
     lag = scan.watermark_lag if scan.watermark_lag is not None else source.watermark_lag
     carried = source.watermark_sql if scan.watermark_lag is None and time is None else None
-    return EventTimeWatermark(lag or 0, told, carried)
+    return EventTimeWatermark(lag or 0, words, carried)
 
 
 def _event_time(stream: Stream, source: Source, time: str | None) -> str | None:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from eventide.plan.logical import Column, Filter, Join, Project, Query, Relation, Scan, Source, Union, WindowAggregate
+from eventide.plan.logical import (
+    Column,
+    Filter,
+    Join,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Source,
+    Stream,
+    Union,
+    WindowAggregate,
+)
 from eventide.plan.windows import Window
 
 
@@ -28,6 +41,39 @@ def sources_below(relation: Relation) -> Iterator[Source]:
         case Union():
             for part in relation.inputs:
                 yield from sources_below(part)
+
+
+def with_columns(stream: Stream, columns: Mapping[str, tuple[Column, ...]]) -> Stream:
+    """The stream with other columns for some of the sources that it reads, by name."""
+    query = stream.query
+    if isinstance(query, Join):
+        left, right = (
+            replace(side, input=_with_columns(side.input, columns), columns=_typed(side.columns, side.input, columns))
+            for side in (query.left, query.right)
+        )
+        return replace(stream, query=replace(query, left=left, right=right))
+    typed = _typed(query.columns, query.input, columns)
+    return replace(stream, query=replace(query, input=_with_columns(query.input, columns), columns=typed))
+
+
+def _with_columns(relation: Relation, columns: Mapping[str, tuple[Column, ...]]) -> Relation:
+    match relation:
+        case Scan():
+            found = columns.get(relation.source.name, relation.source.columns)
+            return replace(relation, source=replace(relation.source, columns=found))
+        case Filter() | Project():
+            return replace(relation, input=_with_columns(relation.input, columns))
+        case Union():
+            return replace(relation, inputs=tuple(_with_columns(part, columns) for part in relation.inputs))
+
+
+def _typed(
+    own: tuple[Column, ...], relation: Relation, columns: Mapping[str, tuple[Column, ...]]
+) -> tuple[Column, ...]:
+    """A plain scan has the columns of its source; what others have, only Spark knows."""
+    while isinstance(relation, Filter):
+        relation = relation.input
+    return columns.get(relation.source.name, own) if isinstance(relation, Scan) else own
 
 
 def originals_of(query: Query) -> tuple[tuple[Column, ...], ...]:

@@ -1,6 +1,6 @@
 """From a source's rows to what reaches the operator: the resolution chain, WHERE, SELECT in FROM, the packed columns.
 
-    SQL override -> the column that the source declares -> what the source knows of the row -> the time of the batch
+    SQL override -> the column that the source declares -> what the source knows about the row -> the time of the batch
 
 On Spark these are expressions that Spark evaluates; here they are evaluated row by row.
 """
@@ -24,64 +24,65 @@ Values = Mapping[str, Any]  # by lower-case name
 
 @dataclass(frozen=True)
 class Arrival:
-    """A row as it reaches the operator: its time or what is wrong with it, and its packed columns."""
+    """A row as it reaches the operator: its time, or what is wrong with it, and its packed columns."""
 
     time: int | None
     problem: str | None
     packed: Mapping[str, Any]
     original: Mapping[str, Any]  # by the user's names
     mark: int | None = None  # the watermark that the row carries
-    identity: Any = None  # the source and what its DEDUPLICATE BY names; None for a row that cannot be a duplicate
+    identity: Any = None  # the source and the values of its DEDUPLICATE BY columns; None: cannot be a duplicate
     within: int = 0
     input: int = 0  # the number of the input that it came from
+    is_declared: bool = True  # whether its time is the one that was declared, and not a fallback
 
 
 def arrivals_of(number: int, input: Input, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
-    """What input `number` makes of rows that were written at `received`, in a batch that begins at `now`."""
+    """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`."""
     names = [column.name for column in input.columns]
     for values in rows:
-        row, time, problem = _scanned(input, values, now, received)
+        row, time, problem, is_declared = _scanned(input, values, now, received)
         identity, mark = _identity(input.source, row), _mark(input, row, problem)
         kept = _stepped(input, row, problem)
         if kept is None:
             continue
         original = dict(zip(names, kept.values(), strict=True))
         row = {name.lower(): value for name, value in original.items()}
-        time, problem = _overridden(input.time, row, time, problem, input.source, now)
+        time, problem, is_overridden = _overridden(input.time, row, time, problem, input.source, now)
         packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in input.packed}
         within = input.source.dedup.within if input.source.dedup is not None else 0
-        yield Arrival(time, problem, packed, original, mark, identity, within, number)
+        yield Arrival(time, problem, packed, original, mark, identity, within, number, is_declared or is_overridden)
 
 
 def is_carried(input: Input) -> bool:
-    """Whether rows carry the watermark, in place of event time and lag."""
+    """Whether rows carry the watermark themselves, instead of event time and lag."""
     return isinstance(input.watermark, EventTimeWatermark) and input.watermark.carried is not None
 
 
 def _scanned(
     input: Input, values: Sequence[Any], now: int, received: int
-) -> tuple[dict[str, Any], int | None, str | None]:
-    """A source's row, its event time, and what is wrong with it."""
+) -> tuple[dict[str, Any], int | None, str | None, bool]:
+    """A source's row, its event time, what is wrong with it, and whether the time is the declared one."""
     source = input.source
     try:
         converted = [decoded(value, column.type) for value, column in zip(values, source.columns, strict=True)]
     except UndecodableError:
-        return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE
+        return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE, True
     row = {column.name.lower(): value for column, value in zip(source.columns, converted, strict=True)}
     if not isinstance(input.watermark, EventTimeWatermark):
-        return row, now, None
+        return row, now, None, True
     value, type = _declared(source, row)
     if value is None:
         known = _metadata(source, row)
-        return row, received if known is None else known, None
+        return row, received if known is None else known, None, False
     time = event_time(value, event_time_types.resolve(type))
     if time is None:
-        return row, None, UNPARSEABLE
-    return row, time, FUTURE if time > now + source.max_future_skew else None
+        return row, None, UNPARSEABLE, True
+    return row, time, FUTURE if time > now + source.max_future_skew else None, True
 
 
 def _declared(source: Source, row: Values) -> tuple[Any, str]:
-    """The value of the declared event time and its type. Of several messages the first that is there counts."""
+    """The value of the declared event time and its type. Of several messages, the first that is not NULL counts."""
     for declaration in source.messages:
         message, _, column = declaration.column.lower().partition(".")
         if row[message] is not None:
@@ -92,7 +93,7 @@ def _declared(source: Source, row: Values) -> tuple[Any, str]:
 
 
 def _metadata(source: Source, row: Values) -> int | None:
-    """The time of receipt that the row itself holds, unless that is the event time."""
+    """The time of receipt in the row itself, unless that column is the event time."""
     declared = {time.column.lower() for time in source.messages or ((source.event_time,) if source.event_time else ())}
     for name in METADATA_COLUMNS:
         value = None if name in declared else row.get(name)
@@ -119,14 +120,15 @@ def _mark(input: Input, row: Values, problem: str | None) -> int | None:
 
 
 def _identity(source: Source, row: Values) -> Any:
-    """NULL is no id: the row is never a duplicate."""
+    """NULL is not an id: the row is never a duplicate."""
     values = () if source.dedup is None else tuple(row[name.lower()] for name in source.dedup.columns)
     return None if not values or all(value is None for value in values) else (source.name, *values)
 
 
 def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
-    """The row behind the filters and projections of its input; None if a filter holds it back. A row that did not
-    decode has no values to judge it by, and passes."""
+    """The row after the filters and projections of its input; None if a filter removes it. A row that could not be
+    decoded has no values to judge it by, and passes.
+    """
     for step in input.steps:
         if isinstance(step, Filter):
             if problem != UNDECODABLE and not holds(step.condition, row):
@@ -138,10 +140,10 @@ def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str
 
 def _overridden(
     sql: str | None, row: Values, time: int | None, problem: str | None, source: Source, now: int
-) -> tuple[int | None, str | None]:
-    """The time that the query itself names, where it is not NULL, in place of what the scan found."""
+) -> tuple[int | None, str | None, bool]:
+    """The time that the query itself names, if it is not NULL, instead of what the scan found; and whether it is."""
     value = None if sql is None or problem == UNDECODABLE else evaluate(sql, row)
     if value is None:
-        return time, problem
+        return time, problem, False
     given = micros_of(value)
-    return given, FUTURE if given > now + source.max_future_skew else None
+    return given, FUTURE if given > now + source.max_future_skew else None, True

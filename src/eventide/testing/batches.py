@@ -1,7 +1,7 @@
-"""The engine's batches in one process, without Spark: what ReferenceModel and KernelRunner have in common.
+"""The engine's batches in one process, without Spark: the common part of ReferenceModel and KernelRunner.
 
-A batch is judged under the watermark of the batches before it. Then the watermark moves, and whatever waited for it
-happens, which on Spark is the batch without data that follows. Times are microseconds since the epoch.
+A batch is judged by the watermark of the batches before it. Then the watermark moves, and whatever was waiting for it
+happens; on Spark that is the batch without data that follows. Times are microseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import micros_of
 from eventide.testing.watermark import WatermarkGenerator, WatermarkPropagator
 
-MILLISECOND = 1000  # microseconds; Spark's watermark has no finer step
+MILLISECOND = 1000  # microseconds; Spark's watermark is no finer
 _OPERATOR, _SINK = "operator", "sink"
 
 Rows = Mapping[str, Sequence[Sequence[Any]]]  # by source, values in column order
@@ -40,7 +40,7 @@ class Payload:
 
 @dataclass
 class Step:
-    """What one batch gave, batches that close windows included; `counts` are those of this batch alone."""
+    """The results of one batch, including what closes after it; `counts` are those of this batch alone."""
 
     main: list[dict[str, Any]] = field(default_factory=list)
     side: list[Payload] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Step:
 
 
 class BatchRunner(ABC):
-    """Runs one stream batch by batch. Subclasses compute; this class knows when, and what a row's time is."""
+    """Runs one stream batch by batch. Subclasses do the computing; this class knows when, and what a row's time is."""
 
     def __init__(self, stream: Stream, resolution: int = MILLISECOND) -> None:
         self.physical = plan(stream)
@@ -71,7 +71,7 @@ class BatchRunner(ABC):
 
     @property
     def watermarks(self) -> dict[str, int | None]:
-        """Of each source by its name, the lowest if the stream reads it twice."""
+        """By source name; the lowest if the stream reads a source twice."""
         marks: dict[str, int | None] = {}
         for name, input in self._inputs.items():
             own, known = self._generators[name].current, marks.get(input.source.name, self._generators[name].current)
@@ -104,20 +104,20 @@ class BatchRunner(ABC):
         return self._end(step, now)
 
     def mark_idle(self, source: str, now: int = 0) -> Step:
-        """The source no longer holds the watermark back, until it has rows again."""
+        """The source stops holding the watermark back until it has rows again."""
         for name, input in self._inputs.items():
             if input.source.name == source:
                 self._propagator.mark_idle(name)
         return self._end(Step(), now)
 
     def tick(self, now: int = 0) -> Step:
-        """Processing time has passed: what EMIT EVERY waits for."""
+        """Processing time has passed, which is what EMIT EVERY waits for."""
         step = Step(watermark=self.watermark)
         self._tick(self.watermark, now, step)
         return self._finished(step)
 
     def flush(self, now: int = 0) -> Step:
-        """A graceful stop: what has begun by the latest event time is given out."""
+        """A graceful stop: emits what has begun by the latest event time."""
         step = Step(watermark=self.watermark)
         if self._newest is not None:
             self._flush(self._newest, self.watermark, now, step)
@@ -142,13 +142,15 @@ class BatchRunner(ABC):
         if arrival.problem is not None or arrival.time is None:
             return
         self._newest = arrival.time if self._newest is None else max(self._newest, arrival.time)
+        if not arrival.is_declared:
+            return
         if not is_carried(input):
             generator.observe(arrival.time)
         elif arrival.mark is not None:
             generator.advance_to(arrival.mark)
 
     def _end(self, step: Step, now: int) -> Step:
-        """The end of a batch: the watermark moves, and what waited for it happens."""
+        """The end of a batch: the watermark moves, and what was waiting for it happens."""
         for name, generator in self._generators.items():
             claimed = None if generator.current is None else generator.current // self._resolution * self._resolution
             if claimed is not None and claimed != self._propagator.watermark(name):
@@ -161,7 +163,7 @@ class BatchRunner(ABC):
     def _finished(self, step: Step) -> Step:
         used = sum(count for name, count in step.counts.items() if name != "rows_in")
         if used != step.counts["rows_in"]:
-            raise EngineError(f"{step.counts['rows_in']} rows came in, accounted for is {dict(step.counts)}")
+            raise EngineError(f"{step.counts['rows_in']} rows came in, but the counts are {dict(step.counts)}")
         self.totals.update(step.counts)
         step.main = list(finish(self.physical, step.main))
         return step
@@ -171,7 +173,7 @@ def _lag(input: Input) -> int:
     return input.watermark.lag if isinstance(input.watermark, EventTimeWatermark) else 0
 
 
-# From what the operator gives to the user's columns ------------------------------------------------------------------
+# From the operator's output to the user's columns --------------------------------------------------------------------
 
 
 def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

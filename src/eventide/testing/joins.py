@@ -10,6 +10,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
+from eventide.kernels.contract import ROWTIME
 from eventide.plan.joins import Interval, OverlappingPanes
 from eventide.plan.modes import JoinKind
 from eventide.plan.physical import JoinRows, Physical
@@ -80,7 +81,7 @@ class Joins(Operator):
     def line(self, window: Window | None, time: int, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
         start, end = (None, None) if window is None else (moment(window[0]), moment(window[1]))
         unknown = {column.name: None for column in (*self.join.left, *self.join.right)}
-        return {"window_start": start, "window_end": end, "rowtime": moment(time), **unknown, **left, **right}
+        return {"window_start": start, "window_end": end, ROWTIME: moment(time), **unknown, **left, **right}
 
     def refuse(self, row: Timed) -> None:
         self.sides.route("late", Refused(row, LATE))

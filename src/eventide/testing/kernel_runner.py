@@ -1,4 +1,4 @@
-"""A stream on bare kernels: the same batches as the reference model, the kernels of the engine, and no Spark."""
+"""A stream on bare kernels: the reference model's batches, the engine's kernels, and no Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, Kernel, Output, iter_rows
+from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, ROWTIME, SEQ, TS, Clock, Kernel, Output, iter_rows
 from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
@@ -26,7 +26,7 @@ from eventide.testing.values import micros_of
 
 
 class KernelRunner(BatchRunner):
-    """One kernel for all shards, as a Spark task has it, and a store in memory for each."""
+    """One kernel for all shards, as in a Spark task, and an in-memory store for each shard."""
 
     def __init__(self, stream: Stream, shards: int = 1, resolution: int = MILLISECOND) -> None:
         super().__init__(stream, resolution)
@@ -44,7 +44,7 @@ class KernelRunner(BatchRunner):
         self._seq = 0
 
     def restart(self) -> None:
-        """Nothing survives but what was pickled: the spec and the stores. Spark keeps the timers."""
+        """Only what was pickled survives: the spec and the stores. Spark keeps the timers."""
         self.spec, self.stores = pickle.loads(pickle.dumps((self.spec, self.stores)))
         self._kernel = self.spec.build()
 
@@ -72,7 +72,7 @@ class KernelRunner(BatchRunner):
             self._keep(shard, self._kernel.on_flush(until, Clock(watermark, now), store), step)
 
     def _shard(self, arrival: Arrival) -> int:
-        """All rows that must meet go to one shard, by the rules of the engine."""
+        """Rows that must meet go to the same shard, by the engine's rules."""
         operator = self.physical.operator
         match co_location(self.physical):
             case CoLocation.EVERYTHING:
@@ -125,7 +125,7 @@ class KernelRunner(BatchRunner):
         if isinstance(operator, JoinRows):
             return list(self.spec.main_schema.names)
         if not isinstance(operator, AggregateWindows):
-            return [original.name for original in first.originals]
+            return [*(original.name for original in first.originals), ROWTIME]
         keys = [f"__k{number}" for number in range(len(first.keys))]
         return ["window_start", "window_end", "emit_epoch", "op", *keys, *[call.name for call in operator.aggregates]]
 

@@ -1,4 +1,4 @@
-"""Rows behind the watermark: what becomes of them, how long a window waits for them, and where the rest is kept.
+"""Rows behind the watermark: what happens to them, how long a window waits for them, and where the rest is kept.
 
 Times are microseconds since the epoch; a watermark of None is before every time.
 """
@@ -17,20 +17,20 @@ Event = TypeVar("Event")
 
 @dataclass(frozen=True)
 class Drop:
-    """Policy: a row behind the watermark is let go. Decision: let this one go."""
+    """Policy: drop a row behind the watermark. Decision: drop this one."""
 
 
 @dataclass(frozen=True)
 class SideOutput:
-    """Policy: a row behind the watermark goes to `channel`. Decision: this one does."""
+    """Policy: send a row behind the watermark to `channel`. Decision: send this one there."""
 
     channel: str
 
 
 @dataclass(frozen=True)
 class Reassign:
-    """Policy: a row at most `max_lateness` behind takes the watermark as its event time; `otherwise` is for older
-    ones.
+    """Policy: a row at most `max_lateness` behind takes the watermark as its event time; `otherwise` applies to older
+    rows.
     """
 
     max_lateness: int
@@ -53,7 +53,7 @@ Decision = Keep | Drop | SideOutput
 
 
 class LateDataHandler:
-    """Decides row by row by one policy, and counts. A row is behind the watermark when its event time is <= it."""
+    """Decides row by row under one policy, and counts. A row is behind the watermark when its event time is <= it."""
 
     def __init__(self, policy: LatePolicy) -> None:
         self._policy = policy
@@ -80,7 +80,7 @@ class LateDataHandler:
 class AllowedLatenessTracker(Generic[Window]):
     """Which windows are open: each until the watermark reaches its end plus the allowed lateness.
 
-    `is_open` answers for any end; `track` keeps windows whose closing `close` then reports, once each.
+    `is_open` answers for any end; `close` reports the closing of windows given to `track`, once each.
     """
 
     def __init__(self, allowed_lateness: int = 0) -> None:
@@ -93,15 +93,15 @@ class AllowedLatenessTracker(Generic[Window]):
         return watermark is None or watermark < end + self._lateness
 
     def track(self, window: Window, end: int) -> None:
-        """Keep a window, or give one that is kept another end."""
+        """Track a window, or change the end of one that is tracked."""
         self._ends[window] = end
 
     def forget(self, window: Window) -> None:
-        """The window is gone by other means: merged, or flushed."""
+        """Stop tracking a window that was merged or flushed."""
         self._ends.pop(window, None)
 
     def close(self, watermark: int | None) -> list[Window]:
-        """The tracked windows that are no longer open, by their ends; they are tracked no more."""
+        """The tracked windows that are no longer open, ordered by their ends; they are tracked no more."""
         closed = [window for window, end in self._ends.items() if not self.is_open(end, watermark)]
         ends = {window: self._ends.pop(window) for window in closed}
         return sorted(closed, key=lambda window: ends[window])
@@ -111,7 +111,7 @@ class AllowedLatenessTracker(Generic[Window]):
 
 
 class SideOutputRouter(Generic[Event]):
-    """Events by channel, in the order in which they came, until somebody takes them."""
+    """Events by channel, in order of arrival, until they are drained."""
 
     def __init__(self) -> None:
         self._channels: dict[str, list[Event]] = {}
@@ -127,5 +127,5 @@ class SideOutputRouter(Generic[Event]):
 
     @property
     def pending(self) -> dict[str, int]:
-        """How many events wait in each channel that holds any."""
+        """How many events are waiting in each channel that holds any."""
         return {channel: len(events) for channel, events in self._channels.items()}

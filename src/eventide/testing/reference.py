@@ -1,6 +1,6 @@
-"""The reference model: what a stream means, row by row in one process, to be read rather than to be fast.
+"""The reference model: what a stream means, row by row in one process, written to be read rather than to be fast.
 
-It shares nothing with the kernels. Spark and the kernels are right if they give what it gives.
+It shares nothing with the kernels. Spark and the kernels are right if they agree with it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class _Seen:
 
 
 class ReferenceModel(BatchRunner):
-    """One stream. Each call gives a `Step`: main rows, payloads, counts of the batch, the watermark after it."""
+    """One stream. Each call returns a `Step`: main rows, payloads, counts of the batch, the watermark after it."""
 
     def __init__(self, stream: Stream, resolution: int = MILLISECOND) -> None:
         super().__init__(stream, resolution)
         self._operator = operator(self.physical)
         self._handler = _handler(self.physical)
-        self._seen: dict[object, list[_Seen]] = {}  # by id, the rows that were taken
+        self._seen: dict[object, list[_Seen]] = {}  # by id, the rows that were used
         self._keeps_late = self.physical.emit.mode is not EmitMode.FINAL
 
     @property
     def is_open(self) -> bool:
-        """Whether a window waits for time to pass."""
+        """Whether a window is waiting for time to pass."""
         return isinstance(self._operator, Windows) and bool(self._operator.open)
 
     def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
@@ -54,7 +54,7 @@ class ReferenceModel(BatchRunner):
         step.counts["used"] = len(arrivals) - refused
 
     def _admit(self, arrival: Arrival, watermark: int | None, step: Step) -> int | None:
-        """The time under which the row goes to the operator; None if it does not."""
+        """The event time with which the row reaches the operator; None if it does not."""
         if arrival.problem is not None or arrival.time is None:
             self._put_aside(step, "error", arrival.problem or "", arrival, arrival.time)
             return None
@@ -68,7 +68,7 @@ class ReferenceModel(BatchRunner):
         return decision.event_time
 
     def _is_duplicate(self, arrival: Arrival, time: int) -> bool:
-        """Whether a row with the same id was taken whose time is at most `within` away."""
+        """Whether a row with the same id, at most `within` away in time, was used."""
         if arrival.identity is None:
             return False
         known = self._seen.setdefault(arrival.identity, [])
@@ -78,7 +78,7 @@ class ReferenceModel(BatchRunner):
         return False
 
     def _forget(self, watermark: int | None) -> None:
-        """An id is forgotten when the watermark is so far past it that a row near it would be late by itself."""
+        """An id is forgotten once the watermark is so far past it that a row near it would be late anyway."""
         if watermark is not None:
             for identity, known in list(self._seen.items()):
                 self._seen[identity] = [
@@ -95,7 +95,7 @@ class ReferenceModel(BatchRunner):
 
     def _flush(self, until: int, watermark: int | None, now: int, step: Step) -> None:
         if self.physical.options.late_policy is LatePolicy.REASSIGN and watermark is not None:
-            until = max(until, watermark)  # where rows may have been moved
+            until = max(until, watermark)  # where rows may have been moved to
         self._operator.flush(until)
         self._collect(step)
 
@@ -118,7 +118,7 @@ class ReferenceModel(BatchRunner):
 
 
 def _handler(physical: Physical) -> LateDataHandler | None:
-    """What is done with rows behind the watermark before any window is asked."""
+    """What happens to rows behind the watermark before any window sees them."""
     policy, late = physical.options.late_policy, SideOutput("late")
     if late_policy(physical) is LatePolicy.STRICT:
         return LateDataHandler(late)

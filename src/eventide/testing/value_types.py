@@ -9,7 +9,8 @@ from sqlglot import expressions as exp
 
 from eventide.plan.logical import Project
 from eventide.plan.physical import Input, PackedAggregate, Physical
-from eventide.testing.expressions import parsed, unsupported
+from eventide.tasks.scalars import parsed
+from eventide.testing.expressions import unsupported
 from eventide.testing.values import arrow_type
 
 Types = Mapping[str, pa.DataType]  # by lower-case name
@@ -43,7 +44,7 @@ def packed_types(physical: Physical, side: int = 0) -> dict[str, pa.DataType]:
 
 
 def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
-    """The type that Spark gives an aggregate call."""
+    """The result type of an aggregate call in Spark."""
     if call.function == "count":
         return pa.int64()
     kind = types[call.inputs[0]]
@@ -56,7 +57,7 @@ def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
 
 
 def common(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """The type that holds values of all of these."""
+    """A type that can hold values of all of these."""
     if len(set(kinds)) == 1:
         return kinds[0]
     if not all(kind in _WIDTHS for kind in kinds):

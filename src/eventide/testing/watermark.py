@@ -1,7 +1,7 @@
-"""Watermark algebra: how far event time has come, of one source, of several, and through a graph of operators.
+"""Watermark algebra: how far event time has advanced for one source, for several, and through a graph of operators.
 
 Times are microseconds since the epoch. A watermark W says: no more on-time rows with event time <= W. None means that
-there is none yet, which is before every other watermark. A watermark never goes back.
+there is none yet, and sorts before every watermark. A watermark never goes back.
 """
 
 from __future__ import annotations
@@ -26,31 +26,33 @@ class WatermarkGenerator:
     """The watermark of one source whose rows are out of order by at most `max_out_of_orderness`.
 
     With every `advance_threshold`-th event the watermark becomes the newest event time seen less that bound, unless
-    that would take it back. `advance_to` is the external watermark, which knows better than the rows do.
+    that would take it back. `advance_to` sets an external watermark, which overrides what the rows say.
     """
 
     def __init__(self, max_out_of_orderness: int = 0, advance_threshold: int = 1) -> None:
         if max_out_of_orderness < 0:
             raise OptionError("a watermark's lag cannot be negative")
         if advance_threshold < 1:
-            raise OptionError("a watermark can advance with every event at most: advance_threshold is 1 or more")
+            raise OptionError(
+                "advance_threshold must be 1 or more: a watermark cannot advance more often than with every event"
+            )
         self._lag, self._threshold = max_out_of_orderness, advance_threshold
         self._events = 0
         self.max_timestamp_seen: int | None = None
         self.current: int | None = None
 
     def observe(self, event_time: int) -> int | None:
-        """Take note of an event; the watermark if this event moved it, None otherwise."""
+        """Record an event; returns the watermark if this event moved it, None otherwise."""
         self._events += 1
         self.max_timestamp_seen = later(self.max_timestamp_seen, event_time)
         return self.advance() if self._events % self._threshold == 0 else None
 
     def advance(self) -> int | None:
-        """Do now what the next n-th event would do; the watermark if that moved it, None otherwise."""
+        """Advance now, without waiting for the n-th event; returns the watermark if that moved it, None otherwise."""
         return None if self.max_timestamp_seen is None else self.advance_to(self.max_timestamp_seen - self._lag)
 
     def advance_to(self, watermark: int) -> int | None:
-        """Take a watermark from outside; it if that is an advance, None otherwise."""
+        """Apply a watermark from outside; returns it if that is an advance, None otherwise."""
         if self.current is not None and watermark <= self.current:
             return None
         self.current = watermark
@@ -61,8 +63,8 @@ class WatermarkAligner(Generic[Name]):
     """One watermark for several sources: the minimum of theirs.
 
     * No sources, or one that has no watermark yet: no watermark, None.
-    * An idle source does not take part, until it has an update. If all are idle, the watermark stays where it is.
-    * What was once reported holds: the watermark does not go back, whatever source is added or wakes up.
+    * An idle source does not count until it has an update. If all are idle, the watermark stays where it is.
+    * A reported watermark stands: it does not go back, whatever source is added or wakes up.
     """
 
     def __init__(self) -> None:
@@ -71,7 +73,7 @@ class WatermarkAligner(Generic[Name]):
         self._reported: int | None = None
 
     def add(self, source: Name) -> None:
-        """A further source, without a watermark; one that is known already keeps its own."""
+        """Add a source without a watermark; one that is already known keeps its own."""
         self._marks.setdefault(source, None)
 
     def remove(self, source: Name) -> None:
@@ -80,13 +82,13 @@ class WatermarkAligner(Generic[Name]):
         self._idle.discard(source)
 
     def update(self, source: Name, watermark: int) -> int | None:
-        """The source's own watermark; a lower one than before is ignored. Gives the aligned watermark."""
+        """Update a source's own watermark; one lower than before is ignored. Returns the aligned watermark."""
         self._marks[source] = later(self._marks.get(source), watermark)
         self._idle.discard(source)
         return self.watermark
 
     def mark_idle(self, source: Name) -> int | None:
-        """The source has nothing to say for the time being. Gives the aligned watermark."""
+        """The source is idle for now. Returns the aligned watermark."""
         self.add(source)
         self._idle.add(source)
         return self.watermark
@@ -111,10 +113,10 @@ class _Operator:
 class WatermarkPropagator:
     """The minimum rule through a graph of operators.
 
-    * An operator without upstreams is a source: `emit` is how it speaks. Every other one emits the minimum over what
-      its upstreams emitted last, as soon as that has moved.
-    * What an operator emits never decreases. An attempt to, an unknown operator, an edge that would close a cycle and
-      an `emit` for an operator that has upstreams are violations.
+    * An operator without upstreams is a source: it emits through `emit`. Every other operator emits the minimum of what
+    its upstreams emitted last, as soon as that moves.
+    * What an operator emits never decreases. A decrease, an unknown operator, an edge that would close a cycle and an
+    `emit` for an operator with upstreams are violations.
     * The global watermark is the minimum over all sinks, the operators without downstreams.
     """
 
@@ -123,7 +125,7 @@ class WatermarkPropagator:
 
     def add_operator(self, operator_id: str) -> None:
         if operator_id in self._operators:
-            raise WatermarkViolationError(operator_id, "there is an operator of this name already")
+            raise WatermarkViolationError(operator_id, "there is already an operator of this name")
         self._operators[operator_id] = _Operator()
 
     def add_edge(self, upstream: str, downstream: str) -> None:
@@ -131,7 +133,7 @@ class WatermarkPropagator:
         if self._reaches(downstream, upstream):
             raise WatermarkViolationError(downstream, f"an edge from {upstream} would close a cycle")
         if downstream in above.downstreams:
-            raise WatermarkViolationError(downstream, f"there is an edge from {upstream} already")
+            raise WatermarkViolationError(downstream, f"there is already an edge from {upstream}")
         above.downstreams.append(downstream)
         below.feeders.append(upstream)
         below.upstreams.add(upstream)
@@ -139,7 +141,7 @@ class WatermarkPropagator:
             self._pass_on(downstream, upstream, above.emitted)
 
     def emit(self, operator_id: str, watermark: int) -> int | None:
-        """A source's next watermark, passed on as far as it moves others. Gives the global watermark."""
+        """Emit a source's next watermark and pass it on as far as it moves others. Returns the global watermark."""
         operator = self._source(operator_id)
         if operator.emitted is not None and watermark < operator.emitted:
             raise WatermarkViolationError(
@@ -151,7 +153,7 @@ class WatermarkPropagator:
         return self.global_watermark
 
     def mark_idle(self, operator_id: str) -> int | None:
-        """A source holds nobody back until it emits again. Gives the global watermark."""
+        """Mark a source as idle: it holds nobody back until it emits again. Returns the global watermark."""
         for downstream in self._source(operator_id).downstreams:
             self._moved(downstream, self._operators[downstream].upstreams.mark_idle(operator_id))
         return self.global_watermark

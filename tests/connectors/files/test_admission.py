@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from eventide.admission.pacing import AdaptiveBatcher, Pacing
+from eventide.connectors.files import listing as listings
 from eventide.connectors.files.admission import FileAdmission
 from eventide.connectors.files.discoveries import DiscoveryLog
 from eventide.connectors.files.listing import FoundFile, Listing, expand_braces, local_path, name_pattern
@@ -63,11 +65,11 @@ def test_a_pattern_matches_as_in_spark(tmp_path: Path, pattern: str, expected: l
 @pytest.mark.parametrize(
     ("part", "yes", "no"), [("a.b", "a.b", "axb"), ("[a-c]?", "bx", "dx"), ("[[]", "[", "]"), ("[!a]*", "bc", "ac")]
 )
-def test_characters_of_regular_expressions_mean_themselves(part: str, yes: str, no: str) -> None:
+def test_special_characters_of_regular_expressions_are_literal(part: str, yes: str, no: str) -> None:
     assert name_pattern(part).fullmatch(yes) and not name_pattern(part).fullmatch(no)
 
 
-def test_braces_may_stand_inside_each_other() -> None:
+def test_braces_may_be_nested() -> None:
     assert expand_braces("a{b,c{d,e}}f{,g}") == ["abf", "abfg", "acdf", "acdfg", "acef", "acefg"]
     with pytest.raises(OptionError, match="not closed"):
         expand_braces("a{b")
@@ -102,7 +104,7 @@ def test_a_folder_that_has_just_changed_is_read_again_since_its_time_may_be_coar
     assert names(listing.new_files(set())) == names(listing.new_files(set())) == ["a"]
 
 
-def test_a_folder_that_comes_later_is_found(tmp_path: Path) -> None:
+def test_a_folder_that_appears_later_is_found(tmp_path: Path) -> None:
     now = time.time() + 3600
     listing = Listing(f"{tmp_path}/*/in", clock=lambda: now)
     (tmp_path / "x").mkdir()
@@ -130,7 +132,7 @@ def test_a_log_that_is_opened_again_holds_what_was_appended(tmp_path: Path) -> N
         assert [opened.end_near(1, room) for room in (0, 4, 5, 10, 19, 20, 30, 1000)] == [1, 1, 2, 2, 2, 3, 3, 6]
 
 
-def test_a_line_that_a_crash_has_cut_short_is_taken_away(tmp_path: Path) -> None:
+def test_a_line_that_a_crash_has_cut_short_is_removed(tmp_path: Path) -> None:
     DiscoveryLog(tmp_path).append(FILES)
     path = DiscoveryLog(tmp_path).path
     whole = path.read_bytes()
@@ -225,12 +227,20 @@ def test_once_frozen_nothing_more_is_found(tmp_path: Path) -> None:
     assert admitted.admit(0, 0.0) == admitted.admit(1, 1.0) == admitted.admit_all(1, 2.0) == 1
 
 
-def test_ten_thousand_files_are_found_in_no_time(tmp_path: Path) -> None:
-    for number in range(10_000):
+def test_files_that_are_known_are_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1_000):
         (tmp_path / f"{number}.json").touch()
     listing, log = Listing(str(tmp_path)), DiscoveryLog(tmp_path / "_state")
-    began = time.perf_counter()
+    asked: list[str] = []
+
+    def found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]:
+        asked.append(path)
+        return one_file(path, stat)
+
+    one_file = listings._found
+    monkeypatch.setattr(listings, "_found", found)
     log.append(listing.new_files(log))
-    found = time.perf_counter()
-    assert listing.new_files(log) == []
-    assert len(log) == 10_000 and found - began < 20 and time.perf_counter() - found < 5
+    assert len(log) == len(asked) == 1_000
+    make(tmp_path, "new.json")
+    asked.clear()
+    assert names(listing.new_files(log)) == ["new.json"] and asked == [str(tmp_path / "new.json")]

@@ -1,4 +1,4 @@
-from eventide.kernels.contract import Clock, iter_rows
+from eventide.kernels.contract import ROWTIME, Clock, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.state.memory_store import MemoryStore
@@ -30,7 +30,7 @@ def test_rows_leave_as_they_come() -> None:
 
 
 def test_strict_forwarding_keeps_late_rows_apart() -> None:
-    shard = Shard(PLAIN, "strict")
+    shard = Shard(PLAIN, LatePolicy.STRICT)
     assert shard.rows([(50, "b", 3), (51, "b", 4)], watermark=50) == [4]
     assert shard.output.counts == {"used": 1, "late": 1}
 
@@ -70,7 +70,7 @@ def test_ordered_forwarding_is_always_strict() -> None:
     )
 
 
-def test_a_flush_lets_everything_go_and_nothing_older_follows() -> None:
+def test_a_flush_emits_everything_and_nothing_older_follows() -> None:
     shard = Shard(ORDERED)
     shard.rows([(5, "a", 1), (9, "a", 2)])
     assert [row["v"] for row in iter_rows(shard.kernel.on_flush(9, Clock(None, 0), shard.store).main)] == [1, 2]
@@ -96,4 +96,4 @@ def test_rows_spread_over_days_take_few_blobs() -> None:
 
 def test_the_driver_takes_forwarding_specs_too() -> None:
     driver = Driver(IntakeSpec(ORDERED))
-    assert driver.spec.main_schema.names == ["k", "v"]
+    assert driver.spec.main_schema.names == ["k", "v", ROWTIME]

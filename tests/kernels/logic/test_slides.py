@@ -28,7 +28,7 @@ def test_rows_of_one_batch_see_each_other() -> None:
     ]
 
 
-def test_rows_of_one_moment_have_an_answer_each() -> None:
+def test_rows_with_equal_times_have_an_answer_each() -> None:
     driver = slide(10)
     assert driver.batch([(8, "A", 1), (8, "A", 2)]) == [(-2, 8, 0, 1, "A", 2, 3), (-2, 8, 1, 1, "A", 2, 3)]
     assert driver.batch([(8, "A", 4)]) == [(-2, 8, 2, 1, "A", 3, 7)]
@@ -63,7 +63,7 @@ def test_lateness_lets_older_rows_ask() -> None:
     assert driver.batch([(96, "A", 2)], watermark=100) == [(86, 96, 0, 1, "A", 1, 2)]
 
 
-def test_rows_that_nobody_can_need_are_forgotten() -> None:
+def test_rows_that_are_no_longer_needed_are_forgotten() -> None:
     driver = slide(10)
     for ts in range(0, 1_000, 10):
         driver.batch([(ts, "A", 1)], watermark=ts - 1)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import InputSpec, Kernel
+from eventide.kernels.contract import ROWTIME, WINDOW_END, WINDOW_START, InputSpec, Kernel
 from eventide.kernels.joins.asof_join import AsofJoin
 from eventide.kernels.joins.meeting import meeting_of
 from eventide.kernels.joins.range_join import RangeJoin
 from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
+from eventide.kernels.windows.grid import grid_of
 from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Cumulate, Hop, PanedWindow, Tumble
 
-ROWTIME = "rowtime"  # the event time of what comes out: of a pair, the later of the two
 _MOMENT = pa.timestamp("us", tz="UTC")
 
 
@@ -55,7 +56,7 @@ class JoinSpec:
     def main_schema(self) -> pa.Schema:
         """window_start and window_end are NULL where the bound has no windows."""
         columns = [*zip(self.left, self.left_types, strict=True), *zip(self.right, self.right_types, strict=True)]
-        head = [pa.field(name, _MOMENT) for name in ("window_start", "window_end", ROWTIME)]
+        head = [pa.field(name, _MOMENT) for name in (WINDOW_START, WINDOW_END, ROWTIME)]
         return pa.schema([*head, *[pa.field(name, kind) for (name, _), kind in columns]])
 
     @property
@@ -76,6 +77,14 @@ class JoinSpec:
                 return gap + self.lateness
             case Asof(tolerance=tolerance):
                 return (tolerance or 0) + self.lateness
+
+    def output_watermark(self, watermark: int) -> int:
+        """No pair and no lone row to come is older: of windows, the start of the oldest open one."""
+        if not isinstance(self.bound, SameWindow):
+            return watermark - self.horizon
+        grid = grid_of(self.bound.window, self.lateness)
+        closed = grid.last_closed(watermark)
+        return watermark if closed is None else int(grid.starts(np.array([closed + 1]))[0])
 
     def fingerprint(self) -> str:
         keys, left, right = (",".join(map(str, kinds)) for kinds in (self.key_types, self.left_types, self.right_types))

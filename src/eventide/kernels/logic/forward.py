@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import SEQ, TS, USED, Batch, Clock, InputSpec, Kernel, Output, Store, united
+from eventide.kernels.contract import ROWTIME, SEQ, TS, USED, Batch, Clock, InputSpec, Kernel, Output, Store, united
 from eventide.kernels.side_rows import STRICT_REASON, SideRows
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.time_log import TimeLog
-from eventide.kernels.vector.columns import column, ints, typed
+from eventide.kernels.vector.columns import column, ints, timestamps, typed
 
 META = "meta"
 _BUFFER_SCHEMA = pa.schema([(name, pa.int64()) for name in ("held", "newest", "batches", "earliest", "flushed")])
@@ -20,7 +20,7 @@ _ARRIVAL = "arrival"
 
 @dataclass(frozen=True)
 class ForwardSpec:
-    """Main rows are the original columns under the user's names; with `ordered`, in the order of event time.
+    """Main rows are the original columns under the user's names, and ROWTIME; with `ordered` in event-time order.
 
     Rows with equal timestamps leave in the order of their batches, and within a batch in the order of SEQ.
     """
@@ -44,7 +44,14 @@ class ForwardSpec:
 
     @property
     def main_schema(self) -> pa.Schema:
-        return pa.schema([pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)])
+        return pa.schema([*self.columns, pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
+
+    @property
+    def columns(self) -> list[pa.Field]:
+        return [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark
 
     @property
     def tick_every(self) -> int | None:
@@ -56,12 +63,9 @@ class ForwardSpec:
     def build(self) -> Kernel:
         return OrderedForward(self) if self.ordered else Forward(self)
 
-    def main(self, rows: pa.Table) -> pa.Table:
+    def values(self, rows: pa.Table) -> list[pa.Array]:
         """The original columns of packed rows."""
-        arrays = [
-            typed(column(rows, packed), kind) for (_, packed), kind in zip(self.originals, self.types, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.main_schema)
+        return [typed(column(rows, packed), kind) for (_, packed), kind in zip(self.originals, self.types, strict=True)]
 
 
 class Forward:
@@ -75,7 +79,8 @@ class Forward:
         for rows in batch.values():
             output.counts[USED] += rows.num_rows
             if rows.num_rows:
-                output.main.append(self._spec.main(rows))
+                columns = [*self._spec.values(rows), timestamps(ints(rows, TS))]
+                output.main.append(pa.Table.from_arrays(columns, schema=self._spec.main_schema))
         return output
 
     def on_time(self, clock: Clock, store: Store) -> Output:
@@ -108,7 +113,7 @@ class OrderedForward:
     def __init__(self, spec: ForwardSpec) -> None:
         self._spec, self._side_rows = spec, spec.side_rows
         head = [pa.field(TS, pa.int64()), pa.field(_ARRIVAL, pa.int64())]
-        self._schema = pa.schema(head + list(spec.main_schema))
+        self._schema = pa.schema(head + spec.columns)
         self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
         self._codec = Codec(spec.fingerprint(), _BUFFER_SCHEMA)
 
@@ -151,7 +156,7 @@ class OrderedForward:
         arrival = np.empty(len(ts), np.int64)
         arrival[order] = buffer.batches * (1 << 32) + np.arange(len(ts))  # no batch has four billion rows
         head = [pa.array(ts), pa.array(arrival)]
-        self._rows.add(pa.Table.from_arrays(head + list(self._spec.main(rows).columns), schema=self._schema), store)
+        self._rows.add(pa.Table.from_arrays(head + self._spec.values(rows), schema=self._schema), store)
         buffer.held += len(ts)
         buffer.batches += 1
         newest, earliest = int(ts.max()), int(ts.min())
@@ -163,7 +168,9 @@ class OrderedForward:
             return
         rows = self._rows.take(until, store)
         order = np.lexsort((ints(rows, _ARRIVAL), ints(rows, TS)))
-        output.main.append(rows.take(pa.array(order)).drop_columns([TS, _ARRIVAL]))
+        leaving = rows.take(pa.array(order))
+        columns = [*leaving.columns[2:], timestamps(ints(leaving, TS))]
+        output.main.append(pa.Table.from_arrays(columns, schema=self._spec.main_schema))
         output.events["watermark_emitted_count"] += rows.num_rows
         buffer.held -= rows.num_rows
         buffer.earliest = until + 1 if buffer.held else None

@@ -95,6 +95,10 @@ class WindowedAggregation:
             case Slide(lookahead=lookahead):
                 return (lookahead or 0) + self.allowed_lateness
 
+    def output_watermark(self, watermark: int) -> int:
+        """Every window that is still to emit ends later than this; of sliding ones, belongs to a later row."""
+        return watermark - (self.horizon if isinstance(self.window, Slide) else self.allowed_lateness)
+
     def aggregation(self, lead: tuple[str, ...], status: tuple[pa.Field, ...] = ()) -> Aggregation:
         return Aggregation(lead, [packed for _, packed in self.keys], self.key_types, self.aggregates, status)
 

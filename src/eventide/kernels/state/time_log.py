@@ -1,7 +1,9 @@
-"""Tables in the store by time: an append-only log per range of time, coarse ranges for a batch that spans a long time.
+"""Tables in the store by time: an append-only log per range of time, with coarse ranges for a batch that spans a long
+time.
 
-A batch appends one blob to each range that it touches, in ranges so wide that it touches few. When a range comes due,
-its rows that are not due move to narrower ranges, as in a timer wheel: a row is rewritten at most once per level.
+A batch appends one blob to each range it touches, in ranges wide enough that it touches few. When a range comes due,
+those of its rows that are not due move to narrower ranges, as in a timer wheel: a row is rewritten at most once per
+level.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from eventide.kernels.state.codec import Codec
 from eventide.kernels.vector.columns import Ints, distinct, ints
 
 LEVELS = 6
-BITS = 4  # a range of one level is 2 ** BITS ranges of the level below
+BITS = 4  # a range on one level is 2 ** BITS ranges on the level below
 _MOST_RANGES = 32
 
 
@@ -31,7 +33,7 @@ def level_for(places: Ints) -> int:
 
 
 def split(table: pa.Table, buckets: Ints) -> Iterator[tuple[int, pa.Table]]:
-    """(bucket, its rows in their order), ascending."""
+    """(bucket, its rows in their original order), by ascending bucket."""
     if len(buckets) == 0:
         return
     if (buckets == buckets[0]).all():
@@ -57,8 +59,8 @@ class TimeLog:
         self._put(table, level_for(ints(table, self._column) >> self._grain), store)
 
     def take(self, until: int, store: Store) -> pa.Table:
-        """All rows up to and including this moment, which leave the store; in the order of their additions per
-        range.
+        """Remove and return all rows up to and including this moment; within a range, in the order in which they were
+        added.
         """
         found = [self._codec.schema.empty_table()]
         for level in reversed(range(LEVELS)):

@@ -1,4 +1,4 @@
-"""Intervals per group, vectorised: gaps and islands, overlapping runs, and the last interval before a moment."""
+"""Intervals per group, vectorised: gaps and islands, overlapping runs, and the last moment before another."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Runs:
 
 
 def islands(group: Ints, ts: Ints, gap: int) -> Runs:
-    """Runs of events of a group of which no two neighbours are more than `gap` apart; an island ends `gap` after its
-    last.
+    """Runs of a group's events in which no two neighbours are more than `gap` apart; an island ends `gap` after its
+    last event.
     """
     return overlapping(group, ts, ts + gap)
 
 
 def overlapping(group: Ints, start: Ints, end: Ints) -> Runs:
-    """Intervals of a group joined where one starts no later than another one ends."""
+    """A group's intervals, merged where one starts no later than another ends."""
     order = by_group_and_time(group, start)
     groups, starts, ends = group[order], start[order], end[order]
     reach = _running_max(groups, ends)
@@ -42,9 +42,7 @@ def overlapping(group: Ints, start: Ints, end: Ints) -> Runs:
 
 
 def by_group_and_time(group: Ints, time: Ints) -> Ints:
-    """The order of rows by group, then time. One sort of one number per row, four times as fast, if the two fit into
-    it.
-    """
+    """The order of rows by group, then time. If both fit into one number, sorting that is four times as fast."""
     if len(group) == 0:
         return np.empty(0, np.int64)
     first, span = int(time.min()), int(time.max()) - int(time.min()) + 1
@@ -65,7 +63,7 @@ def _running_max(groups: Ints, values: Ints) -> Ints:
 
 
 def last_at_or_before(group: Ints, moment: Ints, asked_group: Ints, asked_moment: Ints) -> Ints:
-    """For each asked pair the place of the latest moment of the same group that is not after it, or -1."""
+    """For each pair asked about, the place of the latest moment of the same group that is not after it, or -1."""
     is_question = np.repeat([False, True], [len(group), len(asked_group)])
     groups = np.concatenate((group, asked_group))
     order = by_group_and_time(groups, 2 * np.concatenate((moment, asked_moment)) + is_question)
@@ -81,7 +79,9 @@ def last_at_or_before(group: Ints, moment: Ints, asked_group: Ints, asked_moment
 def covered(
     group: Ints, start: Ints, end: Ints, asked_group: Ints, asked_start: Ints, asked_end: Ints
 ) -> npt.NDArray[np.bool_]:
-    """Whether an asked interval meets one of its group; those of a group must be disjoint, all bounds are inclusive."""
+    """Whether each interval asked about meets one of its group; a group's must be disjoint, and all bounds are
+    inclusive.
+    """
     if len(group) == 0:
         return np.zeros(len(asked_group), np.bool_)
     at = last_at_or_before(group, start, asked_group, asked_end)

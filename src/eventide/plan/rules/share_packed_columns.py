@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from eventide.kernels.contract import KEY
 from eventide.plan.logical import Named
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Operator, Physical
 
@@ -22,12 +23,15 @@ def _shared(input: Input) -> tuple[Input, dict[str, str]]:
     packed: list[Named] = []
     counts: dict[str, int] = {}
     for column in input.packed:
-        if column.sql not in by_sql:
-            prefix = column.name[:3]
-            by_sql[column.sql] = f"{prefix}{counts.get(prefix, 0)}"
+        prefix = column.name[:3]
+        if column.sql not in by_sql or prefix == KEY:
+            name = f"{prefix}{counts.get(prefix, 0)}"
             counts[prefix] = counts.get(prefix, 0) + 1
-            packed.append(Named(by_sql[column.sql], column.sql))
-        renamed[column.name] = by_sql[column.sql]
+            by_sql.setdefault(column.sql, name)
+            packed.append(Named(name, column.sql))
+            renamed[column.name] = name
+        else:
+            renamed[column.name] = by_sql[column.sql]
     changed = replace(
         input,
         packed=tuple(packed),

@@ -3,42 +3,41 @@
     eventide.stream(df, name="clicks").event_time("ts", type="unixtimestamp_ms", lag="5 seconds")
         .where("v > 0").group_by("k").window(eventide.tumble("10 seconds")).agg(n="count(*)", total="sum(v)")
 
-Every step gives a new object and leaves the old one as it was. Expressions are Spark SQL. The steps are put together to
-the SQL that says the same and lowered as SQL is, so that both give equal plans, and the same errors.
+Every step returns a new object and leaves the old one as it was. Expressions are Spark SQL. The steps are assembled
+into the equivalent SQL and lowered like any SQL, so that both have equal plans and the same errors.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eventide.errors import EngineError, OptionError, suggest
-from eventide.eventtime.durations import parse_duration
+from eventide.fluent.joins import JoinInput, asof_join, join
+from eventide.fluent.origins import Origin, Sources
+from eventide.fluent.windows import Duration, IntervalStep, WindowStep, duration_text
 from eventide.plan.explain import explain
-from eventide.plan.logical import Source, Stream, WindowAggregate
+from eventide.plan.logical import Stream, WindowAggregate
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.planner import plan
 from eventide.plan.validate import validate
-from eventide.plan.windows import Slide, Window
+from eventide.plan.windows import Slide
 from eventide.sql.cursor import Cursor
 from eventide.sql.dialect import tokenize
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, checked, with_clause
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
 from eventide.sql.query import parse_query
-from eventide.sql.statements import CreateSource, CreateStream
-from eventide.sql.tokens import Span, calls
-from eventide.sql.window_functions import window_of_call
+from eventide.sql.statements import CreateStream
+from eventide.sql.tokens import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eventide.spark.frames import FluentQuery, Sink
+    from eventide.spark.frames import FluentQuery, FrameSink
 
-Duration = str | dt.timedelta
 Item = tuple[Part, ...]  # of a select list
 
 _EMITS = {mode.value: mode for mode in EmitMode if mode is not EmitMode.EVERY}
@@ -47,7 +46,7 @@ _EMITS = {mode.value: mode for mode in EmitMode if mode is not EmitMode.EVERY}
 def stream(df: DataFrame, name: str = "stream") -> FluentStream:
     """A stream of the rows of `df`, a streaming DataFrame of any Spark session that `eventide.configure` has prepared.
 
-    `name` is how plans, errors and Spark's pages call it.
+    `name` is used in plans, errors and Spark's UI.
     """
     from eventide.connectors.dataframe.read import declared_columns
 
@@ -56,109 +55,15 @@ def stream(df: DataFrame, name: str = "stream") -> FluentStream:
     return FluentStream((origin,), (backticked(name),))
 
 
-# Windows --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class WindowStep:
-    """A window for `FluentStream.window`; made by `tumble`, `hop`, `session` and `slide`."""
-
-    window: Window
-    call: tuple[Part, ...]  # the SQL of it, in front of and behind the time column
-    on: str | None = None
-
-
-def tumble(size: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
-    """Windows of `size`, one after the other. `on` is a timestamp expression to use in place of the event time."""
-    return _window("tumble", {"size": size, "offset": offset}, on)
-
-
-def hop(size: Duration, slide: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
-    """Windows of `size`, one beginning every `slide`."""
-    return _window("hop", {"size": size, "slide": slide, "offset": offset}, on)
-
-
-def session(gap: Duration, *, on: str | None = None) -> WindowStep:
-    """Windows that end when no row came for longer than `gap`."""
-    return _window("session", {"gap": gap}, on)
-
-
-def slide(lookback: Duration, lookahead: Duration | None = None) -> WindowStep:
-    """For each row the rows up to `lookback` before it and `lookahead` after it."""
-    back = parse_duration(_duration(lookback))
-    if back == 0:
-        raise OptionError("slide(lookback): the length of a window is above 0", help="write slide('10 seconds')")
-    return WindowStep(Slide(back, None if lookahead is None else parse_duration(_duration(lookahead))), ())
-
-
-def _window(function: str, lengths: Mapping[str, Duration | None], on: str | None) -> WindowStep:
-    parts: list[Part] = []
-    for name, length in lengths.items():
-        if length is not None:
-            parts += [f", {name.upper()} => ", Literal(f"{function}({name})", _duration(length))]
-    time = checked(Fragment(f"{function}(on)", on)) if on is not None else "ts"
-    text = Assembled(f"{function}()", f"{function.upper()}(", time, *parts, ")")
-    with text.errors():
-        call = next(calls(Span(text.text, tuple(tokenize(text.text)))))
-        return WindowStep(window_of_call(call).window, (f"{function.upper()}(", time, *parts, ")"), on)
-
-
-def _duration(value: Duration) -> str:
-    if isinstance(value, dt.timedelta):
-        return f"{value // dt.timedelta(microseconds=1)} microseconds"
-    if not isinstance(value, str):
-        raise OptionError(f"a duration is text or a timedelta, not {value!r}", help="write '10 seconds'")
-    return value
-
-
-# What a stream reads --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A DataFrame as a source: its columns with their types, and what is declared of its rows' time."""
-
-    name: str
-    columns: tuple[tuple[str, str], ...]
-    frame: DataFrame | None = None
-    options: tuple[tuple[str, Literal], ...] = ()
-    dedup: tuple[Part, ...] = ()
-
-    def source(self) -> Source:
-        """The source of the plan; raises what is wrong with it."""
-        columns = [f"{quoted(name)} {type}" for name, type in self.columns]
-        listed: list[Part] = [", ".join(columns), *self.dedup]
-        options = with_clause(dict(self.options))
-        text = Assembled(
-            self.name, "CREATE SOURCE ", Fragment("name", backticked(self.name)), " (", *listed, ")", *options
-        )
-        with text.errors():
-            (statement,) = parse_statements(text.text)
-        if not isinstance(statement, CreateSource):
-            raise EngineError(f"{text.text} is not a CREATE SOURCE")
-        return replace(statement.source, connector="dataframe")
-
-
-@dataclass(frozen=True)
-class _Sources:
-    """The part of a catalog that lowering needs."""
-
-    sources: Mapping[str, Source]
-    streams: Mapping[str, Stream] = field(default_factory=dict)
-
-
-# The builder ----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class FluentStream:
-    """See `stream`. The steps may come in the order in which the clauses of SQL take effect."""
+    """See `stream`. Steps come in the order in which the clauses of SQL take effect."""
 
     _origins: tuple[Origin, ...]
     _from: tuple[Part, ...]
     _filters: tuple[Fragment, ...] = ()
     _items: tuple[Item, ...] = ()
-    _aggregates: tuple[Item, ...] = ()  # of `agg`, which puts the window and the keys in front
+    _aggregates: tuple[Item, ...] = ()  # from `agg`, which puts the window and the keys first
     _keys: tuple[Fragment, ...] = ()
     _window: WindowStep | None = None
     _having: Fragment | None = None
@@ -178,7 +83,8 @@ class FluentStream:
         max_future_skew: Duration | None = None,
         idle_timeout: Duration | None = None,
     ) -> FluentStream:
-        """Where a row's time is, how it is read (`eventide.event_time_types.list()`) and how late rows may come.
+        """Which column holds a row's time, how to parse it (`eventide.event_time_types.list()`), and the watermark's
+        lag.
 
         Without `type` the column is a TIMESTAMP or DATE.
         """
@@ -189,20 +95,20 @@ class FluentStream:
             given.append(("eventtime.type", Literal("event_time(type)", type)))
         for option, (argument, value) in durations.items():
             if value is not None:
-                given.append((option, Literal(f"event_time({argument})", _duration(value))))
+                given.append((option, Literal(f"event_time({argument})", duration_text(value))))
         return self._redeclared("event_time", replace(self._origins[0], options=tuple(given)))
 
     def deduplicate(self, *columns: str, within: Duration) -> FluentStream:
-        """Use one row for each value of `columns`; the others within that time are duplicates."""
+        """Use one row per value of `columns`; others within that time are duplicates."""
         if not columns:
             raise OptionError("deduplicate() needs a column", help="write deduplicate('id', within='10 minutes')")
         names = ", ".join(quoted(column) for column in columns)
-        length = Literal("deduplicate(within)", _duration(within))
+        length = Literal("deduplicate(within)", duration_text(within))
         parts = (", DEDUPLICATE BY ", Fragment("deduplicate()", names), " WITHIN ", length)
         return self._redeclared("deduplicate", replace(self._origins[0], dedup=parts))
 
     def processing_time(self) -> FluentStream:
-        """Let the time at which a row is processed count, whatever its event time."""
+        """Use the time at which a row is processed, whatever its event time."""
         return self._with_option("eventtime.enabled", "processing_time()", "false")
 
     # FROM, WHERE and SELECT ---------------------------------------------------------------------------------------
@@ -215,7 +121,9 @@ class FluentStream:
         return replace(inner, _filters=(*inner._filters, checked(Fragment("where()", condition), "a condition")))
 
     def select(self, *items: str) -> FluentStream:
-        """The columns to go on with; behind `group_by` and `window` what the stream gives, aggregates included."""
+        """The columns for the next steps; after `group_by` and `window`, the stream's select list, aggregates
+        included.
+        """
         if not items:
             raise OptionError("select() needs a column", help="write select('k', 'v * 2 AS w'), or select('*')")
         inner = self._nested() if self._items and not self._is_grouped else self
@@ -225,16 +133,37 @@ class FluentStream:
 
     def union(self, other: FluentStream) -> FluentStream:
         """The rows of both, with the smaller of their watermarks. Columns go by position."""
-        for one in (self, other):
-            if one._is_grouped or one._order or one._options:
-                raise OptionError("union() joins rows, before group_by(), window() and what comes behind them")
-        twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
-        if twice:
-            raise OptionError(
-                f"two streams are called {min(twice)}", help="give each one a name: eventide.stream(df, name='clicks')"
-            )
-        united = ("(", *self._select(), "\nUNION ALL ", *other._select(), ")")
-        return FluentStream((*self._origins, *other._origins), united)
+        origins = self._with_origins(other, "union")
+        return FluentStream(origins, ("(", *self._select(), "\nUNION ALL ", *other._select(), ")"))
+
+    def join(
+        self,
+        other: FluentStream,
+        on: str | Sequence[str],
+        within: WindowStep | IntervalStep | tuple[WindowStep, WindowStep] | None = None,
+        how: str = "inner",
+    ) -> FluentStream:
+        """Pairs of rows of both that meet in time; columns are named as in `clicks.k`, by the streams' names.
+
+        `on` names columns that both have, or is a condition. `within` is a window, `eventide.interval(...)`, or a
+        tumbling and a sliding window; without it `on` bounds the time. `how`: inner, left, right, full, semi, anti.
+        """
+        sides = self._side(), other._side()
+        return FluentStream(self._with_origins(other, "join"), join(*sides, on, within, how))
+
+    def join_asof(
+        self,
+        other: FluentStream,
+        on: str | Sequence[str],
+        direction: str = "backward",
+        tolerance: Duration | None = None,
+        how: str = "inner",
+        allow_exact_matches: bool = True,
+    ) -> FluentStream:
+        """For each row the closest one of `other`: backward (not later), forward (not earlier) or nearest."""
+        sides = self._side(), other._side()
+        parts = asof_join(*sides, on, direction, tolerance, how, allow_exact_matches)
+        return FluentStream(self._with_origins(other, "join_asof"), parts)
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
@@ -256,7 +185,7 @@ class FluentStream:
     def agg(self, *items: str, **named: str) -> FluentStream:
         """What to compute: `n="count(*)"`, or "count(*) AS n".
 
-        The stream gives window_start, window_end, the keys and these, in this order; `select` gives another list.
+        The stream has window_start, window_end, the keys and these, in this order; use `select` for any other list.
         """
         if not items and not named:
             raise OptionError("agg() needs an aggregate", help="write agg(n='count(*)')")
@@ -267,25 +196,24 @@ class FluentStream:
         return replace(inner, _items=(), _aggregates=tuple(listed))
 
     def having(self, condition: str) -> FluentStream:
-        """Keep the groups for which `condition` holds; it may name aggregates and what the stream gives."""
+        """Keep the groups for which `condition` holds; it may use aggregates and the stream's columns."""
         return replace(self, _having=checked(Fragment("having()", condition), "a condition"))
 
     def order_by(self, column: str) -> FluentStream:
-        """Give rows in event-time order, as the watermark passes them; `column` is the event time."""
+        """Emit rows in event-time order, as the watermark passes them; `column` is the event time."""
         return replace(self, _order=checked(Fragment("order_by()", column), "the event-time column"))
 
-    # When rows leave, and what becomes of late ones ---------------------------------------------------------------
+    # When rows are emitted, and what happens to late ones
+    # ---------------------------------------------------------------
 
     def emit(self, mode: str | None = None, *, every: Duration | None = None) -> FluentStream:
-        """When a window gives its rows: on window close, on update, on watermark, changes, final; or `every` so
-        often.
-        """
+        """When a window emits: on window close, on update, on watermark, changes, final; or `every` interval."""
         if (mode is None) == (every is None):
             raise OptionError(
                 "emit() takes a mode or every=", help="write emit('on update') or emit(every='5 seconds')"
             )
         if every is not None:
-            parts: tuple[Part, ...] = ("\nEMIT EVERY ", Literal("emit(every)", _duration(every)))
+            parts: tuple[Part, ...] = ("\nEMIT EVERY ", Literal("emit(every)", duration_text(every)))
             return replace(self, _emit=parts, _mode=EmitMode.EVERY)
         known = " ".join((mode or "").lower().split()).removeprefix("emit ")
         if known not in _EMITS:
@@ -294,7 +222,7 @@ class FluentStream:
 
     def allow_lateness(self, lateness: Duration) -> FluentStream:
         """Keep windows open that long after their end."""
-        return replace(self, _lateness=("\nALLOW LATENESS ", Literal("allow_lateness()", _duration(lateness))))
+        return replace(self, _lateness=("\nALLOW LATENESS ", Literal("allow_lateness()", duration_text(lateness))))
 
     def late_policy(self, policy: str, max_lateness: Duration | None = None) -> FluentStream:
         """window (the default), strict, or reassign with `max_lateness`."""
@@ -307,26 +235,26 @@ class FluentStream:
         chosen = kept._with_option("late.policy", "late_policy()", policy)
         if max_lateness is None:
             return chosen
-        return chosen._with_option("late.max_lateness", "late_policy(max_lateness)", _duration(max_lateness))
+        return chosen._with_option("late.max_lateness", "late_policy(max_lateness)", duration_text(max_lateness))
 
     def max_groups(self, count: int) -> FluentStream:
         """How many groups a window may hold; rows of further ones are evicted."""
         return self._with_option("max_groups", "max_groups()", str(count))
 
     def shards(self, count: int) -> FluentStream:
-        """Into how many parts the state is divided; must not change while a checkpoint is in use."""
+        """How many parts the state is split into; must not change for the life of a checkpoint."""
         return self._with_option("shards", "shards()", str(count))
 
     # Results ------------------------------------------------------------------------------------------------------
 
     def plan(self) -> Stream:
-        """The logical plan, equal to that of the same SQL. Raises what is wrong with it."""
+        """The logical plan, equal to that of the same SQL. Raises an error for any mistake in the steps."""
         text = Assembled(self.name, *self._statement())
         with text.errors():
             (statement,) = parse_statements(text.text)
             if not isinstance(statement, CreateStream):
                 raise EngineError(f"{text.text} is not a CREATE STREAM")
-            made = lower(statement, _Sources({origin.name: origin.source() for origin in self._origins})).stream
+            made = lower(statement, Sources({origin.name: origin.source() for origin in self._origins})).stream
         if self._window is not None and self._window.on is None and isinstance(made.query, WindowAggregate):
             made = replace(made, query=replace(made.query, window=self._window.window))
         validate(made)
@@ -345,7 +273,7 @@ class FluentStream:
         return {origin.name: origin.frame for origin in self._origins if origin.frame is not None}
 
     def rows(self) -> DataFrame:
-        """A streaming DataFrame of what the stream gives."""
+        """A streaming DataFrame of the rows that the stream emits."""
         from eventide.spark.frames import rows
 
         return rows(self.plan(), self.frames())
@@ -361,12 +289,12 @@ class FluentStream:
         return self.side_output("late")
 
     def tagged(self) -> DataFrame:
-        """Everything in one streaming DataFrame: `__tag` (main, side, account), the columns of each."""
+        """Everything in one streaming DataFrame: `__tag` (main, side, account), and the columns of each."""
         from eventide.spark.frames import tagged
 
         return tagged(self.plan(), self.frames())
 
-    def start(self, checkpoint: str, sink: Sink | None = None) -> FluentQuery:
+    def start(self, checkpoint: str, sink: FrameSink | None = None) -> FluentQuery:
         """Run the stream in the background: one query, one state, every row accounted for.
 
         For each batch `sink(rows, side, account)` is called with two DataFrames and the batch's account.
@@ -381,11 +309,29 @@ class FluentStream:
     def _is_grouped(self) -> bool:
         return bool(self._keys) or self._window is not None
 
+    def _with_origins(self, other: FluentStream, step: str) -> tuple[Origin, ...]:
+        """What both read; an error where one of them is more than rows, or where names are not unique."""
+        for one in (self, other):
+            if one._is_grouped or one._order or one._options or one._emit or one._lateness:
+                raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes behind them")
+        twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
+        if twice:
+            raise OptionError(
+                f"two streams are called {min(twice)}", help="give each one a name: eventide.stream(df, name='clicks')"
+            )
+        return (*self._origins, *other._origins)
+
+    def _side(self) -> JoinInput:
+        """This stream as one side of a join, under its name."""
+        plain = self._from == (backticked(self.name),) and not self._items and not self._filters
+        source = self._from if plain else ("(", *self._select(), ")")
+        return JoinInput(source, self.name, self._origins[0].time_column)
+
     def _redeclared(self, step: str, origin: Origin) -> FluentStream:
         if self._from != (backticked(self.name),) or self._items or self._is_grouped:
             raise OptionError(
-                f"{step}() is about the DataFrame's own columns",
-                help="let it come before select(), union() and group_by()",
+                f"{step}() applies to the DataFrame's own columns",
+                help="put it before select(), union() and group_by()",
             )
         origin.source()
         return replace(self, _origins=(origin,))
@@ -395,7 +341,7 @@ class FluentStream:
         return replace(self, _options=(*rest, (option, Literal(label, value))))
 
     def _select(self, items: tuple[Item, ...] | None = None) -> list[Part]:
-        """SELECT ... FROM ... WHERE ..., the keys and what comes behind them left out."""
+        """SELECT ... FROM ... WHERE ..., without the keys and what follows them."""
         parts: list[Part] = ["SELECT "]
         for number, item in enumerate(items or self._items or (("*",),)):
             parts += [", " if number else "", *item]
@@ -410,16 +356,16 @@ class FluentStream:
         return replace(self, _from=("(", *self._select(), ")"), _items=(), _filters=())
 
     def _listed(self) -> tuple[Item, ...]:
-        """What the stream gives."""
+        """The stream's select list."""
         if not self._aggregates:
             if self._is_grouped and not self._items:
                 raise OptionError(
-                    f"{self.name}: group_by() and window() alone give nothing", help="add agg(n='count(*)')"
+                    f"{self.name}: group_by() and window() alone select nothing", help="add agg(n='count(*)')"
                 )
             return self._items
         if self._window is None:
             raise OptionError(
-                f"{self.name}: agg() without a window would never give anything",
+                f"{self.name}: agg() without a window would never emit anything",
                 help="add window(tumble('10 seconds'))",
             )
         operation: tuple[Item, ...] = (("op",),) if self._mode is EmitMode.CHANGES else ()
@@ -439,8 +385,9 @@ class FluentStream:
         return [*parts, *self._emit, *self._lateness]
 
     def _window_call(self, step: WindowStep) -> tuple[Part, ...]:
-        """The window as SQL. On the event time no column needs to be named, which SQL can say in two spellings only:
-        one of them stands for all until `plan` puts the window itself in."""
+        """The window as SQL. A window on the event time names no column, which only two functions of the SQL allow: one
+        of them is a placeholder until `plan` puts in the window itself.
+        """
         if step.on is not None:
             return step.call
         if not isinstance(step.window, Slide):

@@ -47,3 +47,17 @@ def to_arrow(type: T.DataType) -> pa.DataType:
 
 def to_arrow_schema(schema: T.StructType) -> pa.Schema:
     return pa.schema([pa.field(f.name, to_arrow(f.dataType)) for f in schema.fields])
+
+
+def from_arrow_type(type: pa.DataType) -> T.DataType:
+    """The inverse of `to_arrow`."""
+    if pa.types.is_decimal(type):
+        return T.DecimalType(type.precision, type.scale)
+    if pa.types.is_map(type):
+        return T.MapType(from_arrow_type(type.key_type), from_arrow_type(type.item_type))
+    if pa.types.is_list(type):
+        return T.ArrayType(from_arrow_type(type.value_type))
+    if pa.types.is_struct(type):
+        return T.StructType([T.StructField(field.name, from_arrow_type(field.type)) for field in type])
+    # STRING stands before CHAR and VARCHAR
+    return next(spark() for spark, arrow in _PLAIN.items() if arrow == type)
