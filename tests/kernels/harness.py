@@ -11,7 +11,21 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec
-from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, InputSpec, KernelSpec, Output, iter_rows
+from eventide.kernels.contract import (
+    DEDUP,
+    DETAIL,
+    PROBLEM,
+    ROWTIME,
+    SEQ,
+    TS,
+    WINDOW_END,
+    WINDOW_START,
+    Clock,
+    InputSpec,
+    KernelSpec,
+    Output,
+    iter_rows,
+)
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
@@ -84,9 +98,10 @@ def micros(moment: datetime | None) -> int | None:
 
 
 def main_row(row: dict[str, Any]) -> Row:
-    if "window_start" not in row:
-        return tuple(row.values())
-    head = [micros(row.pop(name)) for name in ("window_start", "window_end", "rowtime") if name in row]
+    """Windows and the time of a pair as microseconds; of rows that are forwarded only what the user sees."""
+    if WINDOW_START not in row:
+        return tuple(value for name, value in row.items() if name != ROWTIME)
+    head = [micros(row.pop(name)) for name in (WINDOW_START, WINDOW_END, ROWTIME) if name in row]
     return (*head, *row.values())
 
 
