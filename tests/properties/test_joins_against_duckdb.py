@@ -19,7 +19,7 @@ from tests.kernels.harness import join_spec, table
 FAR = 10**6
 KINDS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL", "left semi": "SEMI", "left anti": "ANTI"}
 rows = st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["a", "b", None]), st.integers(0, 9)), max_size=25)
-few_settings = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+few_settings = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def joined(

@@ -18,7 +18,7 @@ from eventide.testing import KernelRunner, ReferenceModel, Step
 from eventide.testing.aggregates import frozen
 from tests.properties.join_plans import BOUNDS, SOURCES, Event, joins, row, stories
 
-EXAMPLES = int(os.environ.get("EVENTIDE_EXAMPLES", "250"))
+EXAMPLES = int(os.environ.get("EVENTIDE_EXAMPLES", "200"))
 QUIET = list(HealthCheck)
 
 
@@ -62,7 +62,7 @@ def test_a_join_gives_what_the_model_gives(family: str, data: Any) -> None:
 
 
 @pytest.mark.parametrize("family", ["window", "panes", "interval", "sessions"])
-@settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=30, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_neither_order_nor_batches_matter_where_nothing_is_late(family: str, data: Any) -> None:
     join = data.draw(joins(family))
@@ -94,7 +94,7 @@ def outcome(stream: Stream, batches: list[list[tuple[str, Any]]]) -> Counter[Any
 
 
 @pytest.mark.parametrize("family", BOUNDS)
-@settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=30, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_neither_the_number_of_parts_nor_the_size_of_pieces_matters(family: str, data: Any) -> None:
     stream, story = data.draw(joins(family)), data.draw(stories())
