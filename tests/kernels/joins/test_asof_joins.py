@@ -73,6 +73,16 @@ def test_a_row_behind_waits_until_no_nearer_one_can_come() -> None:
     assert shown(join.advance(35)) == [("a", 5, 6)]
 
 
+def test_the_answer_of_a_row_that_waits_for_a_nearer_one_stays_as_long() -> None:
+    join = Driver(join_spec(Asof(EITHER, tolerance=10)))
+    join.batch([(10, "a", 0)], right=[(0, "a", 1)])
+    assert join.advance(12) == []
+    assert join.advance(18) == []
+    assert shown(join.advance(19)) == [("a", 0, 1)]
+    join.advance(20)
+    assert join.store.spaces() == []
+
+
 def test_a_late_right_row_is_used_if_it_can_answer_a_row_to_come() -> None:
     join = Driver(join_spec(Asof()))
     join.batch([], right=[(50, "a", 1)])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from eventide.plan.joins import OverlappingSessions
 from tests.kernels.harness import Driver, join_spec
 
@@ -50,6 +53,19 @@ def test_a_closed_session_takes_no_more_rows_and_one_behind_it_is_its_own() -> N
     join.advance(200)  # the left session has closed
     join.batch([(150, "k", 2)])
     assert sorted(join.advance(290)) == [(100, 290, 190, "k", 1, 10), (150, 290, 190, "k", 2, 10)]
+
+
+def test_a_row_that_has_matched_does_not_come_out_alone_when_its_session_is_over() -> None:
+    #   left          100 ●────●180 ─────── 280
+    #   right   50 ●───────150       270 ●─────────── 370
+    def less(pairs: pa.Table) -> pa.Array:
+        return pc.less(pairs.column("v"), pairs.column("w"))
+
+    join = Driver(join_spec(GAP, "left", condition=less))
+    join.batch([(100, "k", 1), (180, "k", 99)], right=[(50, "k", 10), (270, "k", 0)])
+    assert join.advance(280) == [(50, 280, 100, "k", 1, 10)]
+    assert join.advance(370) == [(100, 280, 180, "k", 99, None)]
+    assert join.store.spaces() == []
 
 
 def test_a_row_is_late_if_its_session_would_be_closed() -> None:

@@ -50,6 +50,27 @@ class _State:
     passed: int | None
 
 
+@dataclass(frozen=True)
+class _Known:
+    """Sessions of one side, with the numbers of their groups."""
+
+    table: pa.Table
+    group: Ints
+
+    @property
+    def start(self) -> Ints:
+        return ints(self.table, START)
+
+    @property
+    def end(self) -> Ints:
+        return ints(self.table, END)
+
+    def of(self, what: int) -> _Known:
+        """Those that are OPEN, CLOSED or FLUSHED."""
+        some = ints(self.table, GONE) == what
+        return _Known(self.table.filter(pa.array(some)), self.group[some])
+
+
 class SessionJoin:
     def __init__(self, spec: JoinSpec, bound: OverlappingSessions) -> None:
         self._gap, self._lateness, self._keys = bound.gap, spec.lateness, spec.keys
@@ -188,25 +209,17 @@ class SessionJoin:
             return
         found = self._sessions.find(hashes, state.sessions, store)
         held = found.asked.combine_chunks()
-        group = self._groups(packed, held)
-        counts = np.cumsum([fresh.rows.num_rows for fresh in packed])
-        open_ones = ints(held, GONE) == OPEN
-        changed = [held.filter(pa.array(~open_ones))]
-        for side, mine in enumerate(np.split(group, counts)[:2]):
-            some = np.flatnonzero(ints(held, SIDE) == side)
-            changed.append(
-                self._take_side(
-                    side,
-                    packed[side],
-                    mine,
-                    held.take(pa.array(some)),
-                    group[counts[1] :][some],
-                    batch,
-                    state,
-                    store,
-                    output,
-                )
-            )
+        ends = np.cumsum([fresh.rows.num_rows for fresh in packed])
+        *groups, of_held = np.split(self._groups(packed, held), ends)
+        changed = [held.filter(pa.array(ints(held, GONE) != OPEN))]
+        for side, (fresh, group) in enumerate(zip(packed, groups, strict=True)):
+            mine = np.flatnonzero(ints(held, SIDE) == side)
+            known = _Known(held.take(pa.array(mine)), of_held[mine])
+            late, missed = self._late(fresh, group, known, state)
+            fresh = self._taking.without_late(side, fresh, late, missed, batch, output)
+            rows = fresh.rows if self._pairs.keeps(side) else fresh.able
+            self._indexes[side].add(rows, state.held[side], store)
+            changed.append(self._merged(side, fresh.rows, group[~late], known.of(OPEN)))
         self._sessions.write(found.buckets, found.others, pa.concat_tables(changed), state.sessions, store)
 
     def _groups(self, packed: tuple[Fresh, Fresh], held: pa.Table) -> Ints:
@@ -214,65 +227,39 @@ class SessionJoin:
         hashes = np.concatenate([ints(table, HASH) for table in tables])
         return numbered(hashes, [pa.concat_arrays([column(table, key) for table in tables]) for key in self._keys])
 
-    def _take_side(
-        self,
-        side: int,
-        fresh: Fresh,
-        group: Ints,
-        held: pa.Table,
-        held_group: Ints,
-        batch: Batch,
-        state: _State,
-        store: Store,
-        output: Output,
-    ) -> pa.Table:
-        """Take the rows of a side that are not late; its open sessions as they are then."""
-        what = ints(held, GONE)
-        open_ones, open_group = held.filter(pa.array(what == OPEN)), held_group[what == OPEN]
-        late, missed = self._late(fresh, group, held, held_group, state)
-        fresh = self._taking.without_late(side, fresh, late, missed, batch, output)
-        rows = fresh.rows if self._pairs.keeps(side) else fresh.able
-        self._indexes[side].add(rows, state.held[side], store)
-        return self._merged(side, fresh.rows, group[~late], open_ones, open_group)
-
-    def _late(
-        self, fresh: Fresh, group: Ints, held: pa.Table, held_group: Ints, state: _State
-    ) -> tuple[Mask, tuple[Ints, Ints]]:
+    def _late(self, fresh: Fresh, group: Ints, known: _Known, state: _State) -> tuple[Mask, tuple[Ints, Ints]]:
         """A row is late that a flushed session would have taken; or if its island is over and no open session takes
-        it.
+        it. Also the windows that rows have missed, if they have.
         """
-        ts, what = ints(fresh.rows, TS), ints(held, GONE)
-        start, end = ints(held, START), ints(held, END)
-        gone, opened = what == FLUSHED, what == OPEN
-        late = covered(held_group[gone], start[gone] - self._gap, end[gone], group, ts, ts)
+        ts = ints(fresh.rows, TS)
+        flushed, opened = known.of(FLUSHED), known.of(OPEN)
+        late = covered(flushed.group, flushed.start - self._gap, flushed.end, group, ts, ts)
         missed = (ts.copy(), ts + self._gap)
         rest = np.flatnonzero(~late)
         if state.passed is not None and len(rest):
             runs = islands(group[rest], ts[rest], self._gap)
             old = np.flatnonzero(runs.end <= state.passed)
-            met = covered(
-                held_group[opened], start[opened], end[opened], runs.group[old], runs.start[old], runs.end[old]
-            )
+            met = covered(opened.group, opened.start, opened.end, runs.group[old], runs.start[old], runs.end[old])
             is_late = np.zeros(len(runs.start), np.bool_)
             is_late[old] = ~met
             late[rest] = is_late[runs.number]
             missed[0][rest], missed[1][rest] = runs.start[runs.number], runs.end[runs.number]
         return late, missed
 
-    def _merged(self, side: int, rows: pa.Table, group: Ints, opened: pa.Table, open_group: Ints) -> pa.Table:
+    def _merged(self, side: int, rows: pa.Table, group: Ints, known: _Known) -> pa.Table:
         """Open sessions, grown by new rows or made of them."""
-        ts = ints(rows, TS)
-        groups = np.concatenate((open_group, group))
+        ts, opened = ints(rows, TS), known.table
+        groups = np.concatenate((known.group, group))
         if len(groups) == 0:
             return opened
-        start, end = np.concatenate((ints(opened, START), ts)), np.concatenate((ints(opened, END), ts + self._gap))
+        start, end = np.concatenate((known.start, ts)), np.concatenate((known.end, ts + self._gap))
         runs = overlapping(groups, start, end)
         count = len(runs.start)
         since, cut, cut_at = np.full(count, NEVER), np.full(count, _NO_CUT), np.zeros(count, np.int64)
         np.minimum.at(since, runs.number, np.concatenate((ints(opened, SINCE), ints(rows, ARRIVAL))))
-        known = runs.number[: opened.num_rows]
-        np.maximum.at(cut, known, ints(opened, CUT))  # a later cut is a higher one
-        np.maximum.at(cut_at, known, ints(opened, CUT_AT))
+        grown = runs.number[: opened.num_rows]
+        np.maximum.at(cut, grown, ints(opened, CUT))  # a later cut is a higher one
+        np.maximum.at(cut_at, grown, ints(opened, CUT_AT))
         first = np.unique(runs.number, return_index=True)[1]
         named = pa.concat_tables([table.select([HASH, *self._keys]) for table in (opened, rows)]).take(pa.array(first))
         until, sides, what = (np.full(count, value) for value in (NEVER, side, OPEN))
