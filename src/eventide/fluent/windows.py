@@ -105,7 +105,7 @@ def duration_text(value: Duration) -> str:
     if isinstance(value, dt.timedelta):
         return f"{value // dt.timedelta(microseconds=1)} microseconds"
     if not isinstance(value, str):
-        raise OptionError(f"a duration is text or a timedelta, not {value!r}", help="write '10 seconds'")
+        raise OptionError(f"a duration must be text or a timedelta, not {value!r}", help="write '10 seconds'")
     return value
 
 
