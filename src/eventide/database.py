@@ -30,7 +30,10 @@ from eventide.plan.planner import plan
 from eventide.result import Result
 from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX, Catalog
+from eventide.sql.dialect import tokenize
+from eventide.sql.functions import refuse_jvm_calls_in
 from eventide.sql.parser import parse_statements
+from eventide.sql.tokens import Span
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 
     from eventide.spark.running import RunningStream
 
-_OPTIONS = ("master", "conf", "shards")
+_OPTIONS = ("master", "conf", "shards", "allow_jvm_calls")
 
 
 def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = None, **options: Any) -> Database:
@@ -51,7 +54,8 @@ def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = N
 
     `checkpoint` is the folder that holds everything that must survive; None makes a temporary one that goes with
     `close`. `spark` is an existing session to run on; without it a local Spark is started, one per process.
-    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on).
+    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on),
+    `allow_jvm_calls` (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
     """
     for name in options:
         if name not in _OPTIONS:
@@ -69,7 +73,9 @@ class Database:
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         shards: int | None = None,
+        allow_jvm_calls: bool = False,
     ) -> None:
+        self._allow_jvm_calls = allow_jvm_calls
         self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
         self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or ""))
         self._lock: Lock | None = Lock(self._layout.lock)
@@ -236,6 +242,8 @@ class Database:
         return self.explain(statement.name or "")
 
     def _select(self, statement: st.Select) -> Result:
+        if not self._allow_jvm_calls:
+            refuse_jvm_calls_in(Span(statement.text, tuple(tokenize(statement.text))))
         return Result(
             self._engine.select(statement.spark_sql, {name: self._read_table(name) for name in statement.tables})
         )
@@ -412,7 +420,7 @@ class Database:
     # The checkpoint -------------------------------------------------------------------------------------------
 
     def _load_catalog(self) -> Catalog:
-        return Catalog.from_texts(read_json(self._layout.catalog) or [])
+        return Catalog.from_texts(read_json(self._layout.catalog) or [], self._allow_jvm_calls)
 
     def _save_catalog(self) -> None:
         write_json(self._layout.catalog, self.catalog.texts())

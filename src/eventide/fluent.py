@@ -18,12 +18,12 @@ from eventide.errors import EngineError, OptionError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.explain import explain
 from eventide.plan.logical import EmitMode, LatePolicy, Slide, Source, Stream, Window, WindowAggregate
-from eventide.plan.names import quoted
+from eventide.plan.names import backticked, quoted
 from eventide.plan.planner import plan
 from eventide.plan.validate import validate
 from eventide.sql.cursor import Cursor
 from eventide.sql.dialect import tokenize
-from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, checked, with_clause
+from eventide.sql.fragments import Assembled, Fragment, Literal, Part, checked, with_clause
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
 from eventide.sql.query import parse_query

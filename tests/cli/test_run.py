@@ -114,6 +114,7 @@ def test_options_reach_connect(file: Path, db: FakeDatabase, tmp_path: Path) -> 
         "master": "local[2]",
         "conf": {"spark.a": "b=c", "spark.d": "e"},
         "shards": 4,
+        "allow_jvm_calls": False,
     }
 
 
@@ -147,5 +148,6 @@ def test_an_app_file_brings_its_own_settings_and_the_command_line_wins(tmp_path:
         "master": "local[1]",
         "conf": {"spark.a": "1", "spark.b": "3"},
         "shards": 5,
+        "allow_jvm_calls": False,
     }
     assert db.calls[0][1].startswith("CREATE SOURCE `clicks`")

@@ -32,6 +32,9 @@ Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spa
 Shards = Annotated[
     int | None, typer.Option(min=1, help="Parts of a stream's state; fixed for the life of a checkpoint.")
 ]
+AllowJvmCalls = Annotated[
+    bool, typer.Option("--allow-jvm-calls", help="Let SQL call java_method and reflect, which run any code of the JVM.")
+]
 
 
 class _Debug:
@@ -67,21 +70,29 @@ def run(
     checkpoint: Checkpoint = None,
     conf: Conf = None,
     shards: Shards = None,
+    allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
     """Run a SQL or app file until it is stopped, or once. Ctrl-C stops in good order, a second one at once."""
     from eventide.cli.runner import Connection, run as run_file
 
-    run_file(file, Connection(checkpoint, master, _settings(conf), shards), once=once, flush=flush, console=stdout())
+    connection = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls)
+    run_file(file, connection, once=once, flush=flush, console=stdout())
 
 
 @app.command()
-def sql(master: Master = None, checkpoint: Checkpoint = None, conf: Conf = None, shards: Shards = None) -> None:
+def sql(
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    conf: Conf = None,
+    shards: Shards = None,
+    allow_jvm_calls: AllowJvmCalls = False,
+) -> None:
     """An interactive shell. Also takes SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
     from eventide.cli.runner import Connection
     from eventide.cli.shell import Quit, Shell
 
     console = stdout()
-    db = Connection(checkpoint, master, _settings(conf), shards).open(console)
+    db = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls).open(console)
     shell = Shell(db, console, stderr())
     try:
         if sys.stdin.isatty():
@@ -109,11 +120,17 @@ def validate(
         Path | None,
         typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can go on from it."),
     ] = None,
+    function: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A function that Spark has not, but the session will; may be repeated."),
+    ] = None,
+    allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
     """Check a SQL or app file without starting Spark; with --against, whether it can resume from a checkpoint."""
-    from eventide.cli.files import read_program
+    from eventide.cli.files import check_functions, read_program
 
-    program = read_program(file)
+    program = read_program(file, allow_jvm_calls)
+    check_functions(program, function or ())
     stdout().print(f"[green]ok[/green]: {program.summary()}")
     if against is not None:
         from eventide.cli.resume import print_resume
@@ -127,7 +144,7 @@ def explain(file: File, stream: Annotated[str | None, typer.Argument(help="One s
     """Show the plan of a file's streams without starting Spark."""
     from eventide.cli.files import read_program
 
-    stdout().print(read_program(file).explain(stream), markup=False, soft_wrap=True)
+    stdout().print(read_program(file, allow_jvm_calls=True).explain(stream), markup=False, soft_wrap=True)
 
 
 @app.command()

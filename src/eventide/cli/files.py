@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,30 +58,41 @@ class Checked:
         return explain(self.plans[stream])
 
 
-def read_program(file: Path) -> Checked:
+def read_program(file: Path, allow_jvm_calls: bool = False) -> Checked:
     """A SQL file, or an app file if its name ends with .toml, with everything checked that needs no Spark."""
     text = read_text(file)
-    return check_app(text) if file.suffix.lower() == ".toml" else check(text)
+    return check_app(text, allow_jvm_calls) if file.suffix.lower() == ".toml" else check(text, allow_jvm_calls)
 
 
-def check_app(toml: str) -> Checked:
+def check_functions(program: Checked, others: Collection[str] = ()) -> None:
+    """Raise for the first function that neither Spark nor `others` have."""
+    from eventide.sql.functions import check_known
+    from eventide.sql.parser import parse_statements
+    from eventide.sql.statements import CreateSink, CreateSource, CreateStream
+
+    for statement in parse_statements(program.sql):
+        if isinstance(statement, CreateSource | CreateStream | CreateSink):
+            check_known(statement, others)
+
+
+def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
     """Everything that can be found wrong in an app file without Spark raises here."""
     from eventide.app.reader import load_app
     from eventide.plan.planner import plan
 
-    app = load_app(toml)
+    app = load_app(toml, allow_jvm_calls)
     return Checked(
         app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.streams.items()}, app.settings
     )
 
 
-def check(sql: str) -> Checked:
+def check(sql: str, allow_jvm_calls: bool = False) -> Checked:
     """Everything that can be found wrong in a SQL text without Spark raises here."""
     from eventide.plan.planner import plan
     from eventide.sql.catalog import Catalog
     from eventide.sql.parser import parse_statements
 
-    catalog = Catalog()
+    catalog = Catalog(allow_jvm_calls)
     for statement in parse_statements(sql):
         catalog.apply(statement)
     return Checked(sql, catalog, {name: plan(stream) for name, stream in catalog.streams.items()})

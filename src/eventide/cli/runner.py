@@ -37,6 +37,7 @@ class Connection:
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
     shards: int | None = None
+    allow_jvm_calls: bool = False
 
     def over(self, settings: Settings | None) -> Connection:
         """The same, with an app file's settings where nothing was said on the command line."""
@@ -48,6 +49,7 @@ class Connection:
             self.master or settings.master,
             {**settings.conf, **self.conf},
             self.shards or settings.shards,
+            self.allow_jvm_calls,
         )
 
     def open(self, console: Console) -> Database:
@@ -56,7 +58,11 @@ class Connection:
         checkpoint = None if self.checkpoint is None else str(self.checkpoint)
         with console.status("starting Spark …"):
             return eventide.connect(
-                checkpoint=checkpoint, master=self.master, conf=self.conf or None, shards=self.shards
+                checkpoint=checkpoint,
+                master=self.master,
+                conf=self.conf or None,
+                shards=self.shards,
+                allow_jvm_calls=self.allow_jvm_calls,
             )
 
 
@@ -96,7 +102,7 @@ class StopSignals:
 
 def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
     """Raises `StreamFailedError` when a stream fails, after the others were stopped."""
-    program = read_program(file)
+    program = read_program(file, connection.allow_jvm_calls)
     connection = connection.over(program.settings)
     console.print(Text(f"{file}: {program.summary()}", style="bold"), soft_wrap=True)
     if connection.checkpoint is None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from eventide.connectors.console.write import ConsoleSink
 from eventide.connectors.files.write import FilesSink
 from eventide.connectors.sink import Sink
-from eventide.errors import EnvironmentError
+from eventide.errors import EnvironmentError, OptionError, suggest
 from eventide.plan import logical
+
+CONNECTORS = ("console", "embedded", "files", "postgres")
 
 
 def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] = ()) -> Sink | None:
@@ -17,7 +19,12 @@ def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] =
         return _postgres(sink, identity, json_columns)
     if sink.connector == "console":
         return ConsoleSink(sink.name, int(sink.options.get("limit", "20")))
-    return None
+    if sink.connector == "embedded":
+        return None
+    raise OptionError(
+        f"the sink {sink.name} has the connector '{sink.connector}', which nobody writes",
+        help=suggest(sink.connector, CONNECTORS),
+    )
 
 
 def _postgres(sink: logical.Sink, identity: str, json_columns: tuple[str, ...]) -> Sink:

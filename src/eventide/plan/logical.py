@@ -27,7 +27,7 @@ class EventTime:
 
 @dataclass(frozen=True)
 class Dedup:
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # a column, or column.field of one that is a struct
     within: int
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from eventide.plan.logical import Column
 
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that Spark could read as something other than a column: its reserved words, literals and types.
@@ -19,8 +22,18 @@ _KEYWORDS = frozenset(
 )
 
 
+def backticked(name: str) -> str:
+    """A name as SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def quoted(name: str) -> str:
     """A column name as it must stand in Spark SQL: bare if that is safe, in backticks otherwise."""
     if _SIMPLE.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
-    return "`" + name.replace("`", "``") + "`"
+    return backticked(name)
+
+
+def field_path(name: str, columns: Iterable[Column]) -> tuple[str, ...]:
+    """The parts of `column.field`; a column may have a dot in its own name."""
+    return (name,) if any(column.name == name for column in columns) else tuple(name.split("."))

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
-from eventide.kernels.aggregates import SUPPORTED, aggregates
+from eventide.kernels.aggregates import aggregates
 from eventide.plan.logical import Filter, Forward, LatePolicy, Project, Relation, Scan, Source, Stream, Union
 
-SUPPORTED_AGGREGATES = SUPPORTED
 USER_AGGREGATES = aggregates
 
 

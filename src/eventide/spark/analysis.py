@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -15,6 +15,7 @@ from eventide.errors import SqlError
 from eventide.plan.logical import Named
 from eventide.plan.physical import Physical
 
+REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
 _WINDOW_COLUMNS = [
     StructField("window_start", TimestampType()),
     StructField("window_end", TimestampType()),
@@ -83,7 +84,7 @@ def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructFiel
     """The fields that `columns` give over `frame`; the one that fails is named in the error."""
     try:
         schema = frame.select(*[F.expr(c.sql).alias(c.name) for c in columns]).schema
-    except (AnalysisException, ParseException):
+    except REFUSED:
         for column in columns:
             _check_one(frame, column)
         raise
@@ -93,18 +94,18 @@ def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructFiel
 def _check_one(frame: DataFrame, column: Named) -> None:
     try:
         _ = frame.select(F.expr(column.sql).alias(column.name)).schema
-    except (AnalysisException, ParseException) as error:
+    except REFUSED as error:
         raise SqlError(f"{column.sql}: {first_sentence(error)}") from None
 
 
 def _check(frame: DataFrame, condition: str) -> None:
     try:
         _ = frame.where(F.expr(condition)).schema
-    except (AnalysisException, ParseException) as error:
+    except REFUSED as error:
         raise SqlError(f"{condition}: {first_sentence(error)}") from None
 
 
 def first_sentence(error: Exception) -> str:
     """Spark's message without its error class, its plan and its query context."""
-    text = str(error).split("\n")[0]
+    text = str(error).strip().split("\n")[0]
     return text.split("] ", 1)[1].split(" SQLSTATE")[0] if text.startswith("[") and "] " in text else text

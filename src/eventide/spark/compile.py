@@ -22,6 +22,7 @@ from eventide.kernels.contract import DEDUP, OP, SEQ
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.logical import EmitMode, Filter, Tumble
+from eventide.plan.names import backticked
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.arrow_types import to_arrow_schema
@@ -184,12 +185,12 @@ def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:
     """The branches of a UNION ALL with the names of the first and the types that Spark gives the union."""
     renamed = [frame.toDF(*names, *CARRIED) for frame in frames]
     try:
-        common = reduce(DataFrame.union, [frame.select(*[f"`{n}`" for n in names]) for frame in renamed]).schema
+        common = reduce(DataFrame.union, [frame.select(*map(backticked, names)) for frame in renamed]).schema
     except AnalysisException as error:
         raise SqlError(
             f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches"
         ) from None
-    casts = [[F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in common.fields] for _ in renamed]
+    casts = [[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in common.fields] for _ in renamed]
     return [frame.select(*cast, *CARRIED) for frame, cast in zip(renamed, casts, strict=True)]
 
 

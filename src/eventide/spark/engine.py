@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
 
 from eventide.connectors.contract import Scans, SourceContext
 from eventide.connectors.foreach.write import ForeachSink, Function
@@ -22,7 +21,7 @@ from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan
 from eventide.plan.side_output import Route
 from eventide.spark import session as sessions
-from eventide.spark.analysis import first_sentence
+from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.compile import Compiled, compile_stream, unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router
@@ -200,7 +199,7 @@ class Engine:
             sessions.frame_of(session, table).createOrReplaceTempView(f"`{name}`")
         try:
             return session.sql(sql).toArrow()
-        except (AnalysisException, ParseException) as error:
+        except REFUSED as error:
             raise SqlError(first_sentence(error)) from None
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from eventide.errors import CatalogError, suggest
 from eventide.plan.logical import Sink, Source, Stream
 from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.validate import sources_of, validate
+from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
@@ -22,7 +23,8 @@ Definition = Source | Stream | Sink
 class Catalog:
     """Names are found without regard to case and kept as written. A failing call changes nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, allow_jvm_calls: bool = False) -> None:
+        self._allow_jvm_calls = allow_jvm_calls
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, Stream] = {}
         self.sinks: dict[str, Sink] = {}
@@ -105,15 +107,15 @@ class Catalog:
         self._become(rest)
 
     @classmethod
-    def from_texts(cls, texts: Iterable[str]) -> Catalog:
-        catalog = cls()
+    def from_texts(cls, texts: Iterable[str], allow_jvm_calls: bool = False) -> Catalog:
+        catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
                 catalog.apply(statement)
         return catalog
 
     def copy(self) -> Catalog:
-        other = Catalog()
+        other = Catalog(self._allow_jvm_calls)
         other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
         other._texts = dict(self._texts)
         return other
@@ -148,6 +150,8 @@ class Catalog:
     def _add(self, statement: CreateSource | CreateStream | CreateSink) -> None:
         name = name_of(statement)
         self._check_free(name)
+        if not self._allow_jvm_calls:
+            refuse_jvm_calls(statement)
         match statement:
             case CreateSource():
                 self.sources[name] = statement.source

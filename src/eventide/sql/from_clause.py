@@ -13,7 +13,9 @@ from eventide.sql.syntax import FromNode, QueryNode, SubqueryRef, TableRef, Wind
 from eventide.sql.tokens import Span, error_at, split_commas, word
 
 _JOIN_WORDS = frozenset("JOIN INNER LEFT RIGHT FULL CROSS NATURAL ANTI SEMI ASOF LATERAL".split())
-_NO_ALIAS = _JOIN_WORDS | CLAUSE_WORDS | TAIL_WORDS | {"TABLESAMPLE", "PIVOT", "UNPIVOT", "ON", "USING"}
+_NO_ALIAS = (
+    _JOIN_WORDS | CLAUSE_WORDS | TAIL_WORDS | {"TABLESAMPLE", "PIVOT", "UNPIVOT", "ON", "USING", "MATCH_RECOGNIZE"}
+)
 WINDOW_TABLES = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 
 Ctes = Mapping[str, QueryNode]
@@ -37,6 +39,9 @@ class FromParser:
             )
         if word(token) in ("TABLESAMPLE", "PIVOT", "UNPIVOT"):
             raise self.cursor.error(f"{word(token)} is not supported in a stream", "leave it out")
+        if word(token) == "MATCH_RECOGNIZE":
+            help = "rows that belong together are found by SESSION(ts, gap), or by an aggregate of your own"
+            raise self.cursor.error("patterns over rows (MATCH_RECOGNIZE) are not supported", help)
         return node
 
     def _relation(self) -> FromNode:

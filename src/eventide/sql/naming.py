@@ -29,8 +29,11 @@ _BINARY: dict[type[exp.Expr], str] = {
 
 
 def output_name(span: Span, scope: Scope) -> str:
-    """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name; otherwise the expression on one line."""
+    """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name or path; otherwise the expression on one line."""
     found = [(reference, resolve(scope, reference)) for reference in references(span)]
+    path = found[0][0].path if len(found) == 1 else None
+    if path is not None and (found[0][0].places[0][0], path.end) == (span.start, span.end):
+        return path.name
     sql = span.render(
         [reference.upto(known[1], quoted(known[0].name)) for reference, known in found if known is not None]
     )

@@ -19,13 +19,15 @@ class Option:
     """`kind`: text, duration, span (a duration above zero), count (a whole number above 0), flag, rate (10000/s), or
     choice.
 
-    A choice is one of `choices`. `instead_of` is another way to say the same thing, which excludes it.
+    A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
+    excludes it.
     """
 
     kind: str = "text"
     choices: tuple[str, ...] = ()
     only_format: str | None = None
     instead_of: str | None = None
+    most: int = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Connector:
     columns: tuple[tuple[str, str], ...] = ()  # a schema that cannot be declared otherwise
     event_time: str | None = None
 
+
+MOST_SHARDS = 4096
 
 _FORMAT = Option("choice", ("json", "csv", "parquet"))
 
@@ -75,7 +79,8 @@ SINK_CONNECTORS: Mapping[str, Connector] = {
     "console": Connector({}),
     "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
     "postgres": Connector(
-        {"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count")}, required=("url", "table")
+        {"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count", most=1_000_000)},
+        required=("url", "table"),
     ),
 }
 
@@ -84,7 +89,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "late.max_lateness": Option("duration"),
     "allowed_lateness": Option("duration"),
     "max_groups": Option("count"),
-    "shards": Option("count"),
+    "shards": Option("count", most=MOST_SHARDS),
     "eventtime.enabled": Option("flag"),
     "fused_scan": Option("flag"),
 }
@@ -249,9 +254,14 @@ def _canonical(options: Options, name: str, option: Option) -> str:
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
     elif option.kind == "count":
-        if not value.strip().isdecimal() or int(value) < 1:
+        digits = value.strip()
+        if not digits.isdecimal() or not digits.strip("0"):
             raise options.error(
                 name, f"option '{name}' is a whole number above 0, not '{value}'", f"write '{name}' = '100'"
+            )
+        if len(digits.lstrip("0")) > 12 or int(value) > option.most:
+            raise options.error(
+                name, f"option '{name}' is at most {option.most}, not {digits}", f"write '{name}' = '{option.most}'"
             )
         return str(int(value))
     elif option.kind == "flag":

@@ -161,6 +161,8 @@ def _window_clause(cursor: Cursor, at: Token) -> WindowClause:
         "write WINDOW TUMBLING (ON ts, SIZE INTERVAL '10' SECOND), HOPPING (.., SIZE .., SLIDE ..) or SESSION "
         "(.., GAP ..)"
     )
+    if cursor.peek(1) is not None and word(cursor.span.tokens[cursor.position + 1]) == "AS":
+        raise error_at(cursor.sql, at, "a WINDOW with a name is for OVER, which streams do not have", help)
     if kind not in _WINDOW_KINDS:
         raise cursor.expected("TUMBLING, HOPPING or SESSION", help)
     cursor.next()
@@ -176,7 +178,7 @@ def _window_clause(cursor: Cursor, at: Token) -> WindowClause:
         name = _window_parameter(inner, kind, part, help)
         if name in durations:
             raise part.error(f"{name.upper()} is given twice", "keep one of them")
-        durations[name] = (inner.duration("an interval"), part)
+        durations[name] = (inner.duration("an interval", signed=name == "offset"), part)
         inner.end()
     span = cursor.span.part(first, cursor.position)
     if on is None:

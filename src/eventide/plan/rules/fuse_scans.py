@@ -116,7 +116,9 @@ def _identity(plan: Physical, source: Source, columns: dict[str, str]) -> Expres
         return None
     if len(source.dedup.columns) > 1 or len(plan.branches) > 1:
         raise NotPortableError("rows are told apart by more than one column")
-    name = next(name for name in columns if name.lower() == source.dedup.columns[0].lower())
+    name = next((name for name in columns if name.lower() == source.dedup.columns[0].lower()), None)
+    if name is None:
+        raise NotPortableError("rows are told apart by a field of a struct")
     if columns[name] not in TYPES:
         raise NotPortableError(f"{name} is {columns[name]}")
     return Column(name, columns[name])
