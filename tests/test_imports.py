@@ -17,17 +17,18 @@ EVERYTHING = {
 }
 # package: (what of eventide, which third-party packages)
 MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
-    "errors": (set(), set()),
+    "secrets": (set(), set()),
+    "errors": ({"secrets"}, set()),
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime"}, {"pyarrow", "numpy", "duckdb"}),
     "tasks": ({"errors", "eventtime", "kernels"}, {"pyarrow", "numpy", "sqlglot"}),
     "plan": ({"errors", "eventtime", "kernels", "tasks"}, {"sqlglot"}),
-    "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
+    "sql": ({"errors", "eventtime", "plan", "secrets"}, {"sqlglot"}),
     "fluent": ({"connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime"}, {"pyarrow"}),
     "admission": ({"errors", "storage"}, set()),
     "connectors": (
-        {"admission", "errors", "eventtime", "kernels", "plan", "result", "storage", "tasks"},
+        {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},
         {"pyspark", "pyarrow", "psycopg"},
     ),
     "result": ({"errors"}, {"pyarrow", "pandas"}),

@@ -32,6 +32,7 @@ from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX, Catalog
 from eventide.sql.dialect import tokenize
 from eventide.sql.functions import refuse_jvm_calls_in
+from eventide.sql.options import MOST_SHARDS
 from eventide.sql.parser import parse_statements
 from eventide.sql.tokens import Span
 from eventide.storage.atomic import read_json, write_json
@@ -54,12 +55,18 @@ def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = N
 
     `checkpoint` is the folder that holds everything that must survive; None makes a temporary one that goes with
     `close`. `spark` is an existing session to run on; without it a local Spark is started, one per process.
-    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on),
+    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams; those of a checkpoint
+    are fixed),
     `allow_jvm_calls` (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
     """
     for name in options:
         if name not in _OPTIONS:
             raise OptionError(f"connect() has no option {name}", help=suggest(name, _OPTIONS))
+    shards = options.get("shards")
+    if shards is not None and (
+        isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS
+    ):
+        raise OptionError(f"shards is a whole number from 1 to {MOST_SHARDS}, not {shards!r}")
     return Database(checkpoint, spark, **options)
 
 
@@ -78,6 +85,7 @@ class Database:
         self._allow_jvm_calls = allow_jvm_calls
         self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
         self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or ""))
+        self._layout.make_private()
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
             self.catalog = self._load_catalog()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from eventide.secrets import masked
+
 _WIDEST = 200  # characters of a line of SQL that are shown, and of those in front of the place
 _BEFORE = 60
 _LONGEST_LINE = 600
@@ -22,8 +24,8 @@ class EventideError(Exception):
     retryable = False
 
     def __init__(self, message: str, *, help: str | None = None) -> None:
-        self.message = message
-        self.help = help
+        self.message = masked(message)
+        self.help = help if help is None else masked(help)
         super().__init__(self.render())
 
     def render(self) -> str:
@@ -44,7 +46,7 @@ class SqlError(EventideError):
     def render(self) -> str:
         parts = [shortened(self.message)]
         if self.sql and self.start is not None:
-            parts.append(underline(self.sql, self.start, self.end if self.end is not None else self.start + 1))
+            parts.append(underline(masked(self.sql), self.start, self.end if self.end is not None else self.start + 1))
         if self.help:
             parts.append(shortened(f"  help: {self.help}"))
         return "\n".join(parts)

@@ -30,7 +30,7 @@ Checkpoint = Annotated[
 ]
 Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated.")]
 Shards = Annotated[
-    int | None, typer.Option(min=1, help="Parts of a stream's state; fixed for the life of a checkpoint.")
+    int | None, typer.Option(min=1, max=4096, help="Parts of a stream's state; fixed for the life of a checkpoint.")
 ]
 AllowJvmCalls = Annotated[
     bool, typer.Option("--allow-jvm-calls", help="Let SQL call java_method and reflect, which run any code of the JVM.")
@@ -129,7 +129,7 @@ def validate(
     """Check a SQL or app file without starting Spark; with --against, whether it can resume from a checkpoint."""
     from eventide.cli.files import check_functions, read_program
 
-    program = read_program(file, allow_jvm_calls)
+    program = read_program(file, allow_jvm_calls, against)
     check_functions(program, function or ())
     stdout().print(f"[green]ok[/green]: {program.summary()}")
     if against is not None:

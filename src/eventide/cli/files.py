@@ -58,10 +58,15 @@ class Checked:
         return explain(self.plans[stream])
 
 
-def read_program(file: Path, allow_jvm_calls: bool = False) -> Checked:
-    """A SQL file, or an app file if its name ends with .toml, with everything checked that needs no Spark."""
+def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
+    """A SQL file, or an app file if its name ends with .toml, with everything checked that needs no Spark.
+
+    With a `checkpoint` the file may drop what is there.
+    """
     text = read_text(file)
-    return check_app(text, allow_jvm_calls) if file.suffix.lower() == ".toml" else check(text, allow_jvm_calls)
+    if file.suffix.lower() == ".toml":
+        return check_app(text, allow_jvm_calls)
+    return check(text, allow_jvm_calls, checkpoint)
 
 
 def check_functions(program: Checked, others: Collection[str] = ()) -> None:
@@ -86,13 +91,21 @@ def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
     )
 
 
-def check(sql: str, allow_jvm_calls: bool = False) -> Checked:
+def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
     """Everything that can be found wrong in a SQL text without Spark raises here."""
+    from eventide.cli.checkpoint import catalog_of
     from eventide.plan.planner import plan
     from eventide.sql.catalog import Catalog
     from eventide.sql.parser import parse_statements
+    from eventide.sql.statements import Drop
+    from eventide.storage.layout import Layout
 
     catalog = Catalog(allow_jvm_calls)
+    layout = None if checkpoint is None else Layout(checkpoint)
+    kept = catalog_of(layout) if layout is not None and layout.catalog.exists() else Catalog()
     for statement in parse_statements(sql):
-        catalog.apply(statement)
+        if isinstance(statement, Drop) and kept.has(statement) and not catalog.has(statement):
+            kept = kept.without(statement.name)
+        else:
+            catalog.apply(statement)
     return Checked(sql, catalog, {name: plan(stream) for name, stream in catalog.streams.items()})

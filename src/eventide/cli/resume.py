@@ -79,14 +79,11 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
             found.append(
                 Finding(f"{name}: another query\n{difference(settings['plan'], canonical(stream))}", stops=True)
             )
+        elif stream.options.shards not in (None, settings["shards"]):
+            said = f"'shards' = '{stream.options.shards}', but the checkpoint has {settings['shards']}, which are fixed"
+            found.append(Finding(f"{name}: {said}", stops=True))
         else:
-            wanted = stream.options.shards
-            fixed = (
-                f" (with {settings['shards']} shards, which are fixed)"
-                if wanted not in (None, settings["shards"])
-                else ""
-            )
-            found.append(Finding(f"{name}: goes on{fixed}"))
+            found.append(Finding(f"{name}: goes on"))
     return found
 
 

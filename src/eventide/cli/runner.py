@@ -102,7 +102,7 @@ class StopSignals:
 
 def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
     """Raises `StreamFailedError` when a stream fails, after the others were stopped."""
-    program = read_program(file, connection.allow_jvm_calls)
+    program = read_program(file, connection.allow_jvm_calls, connection.checkpoint)
     connection = connection.over(program.settings)
     console.print(Text(f"{file}: {program.summary()}", style="bold"), soft_wrap=True)
     if connection.checkpoint is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eventide.connectors.console.write import ConsoleSink
 from eventide.connectors.files.write import FilesSink
+from eventide.connectors.secrets import Secrets
 from eventide.connectors.sink import Sink
 from eventide.errors import EnvironmentError, OptionError, suggest
 from eventide.plan import logical
@@ -13,10 +14,11 @@ CONNECTORS = ("console", "embedded", "files", "postgres")
 
 def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] = ()) -> Sink | None:
     """The writer of a sink; None for `embedded`, which is the stream's own result. `json_columns` hold JSON as text."""
+    secrets = Secrets(f"the sink {sink.name}", sink.options)
     if sink.connector == "files":
-        return FilesSink(sink.options["path"], sink.options.get("format", "json"), identity, json_columns)
+        return FilesSink(secrets.options["path"], sink.options.get("format", "json"), identity, json_columns)
     if sink.connector == "postgres":
-        return _postgres(sink, identity, json_columns)
+        return _postgres(sink, secrets, identity, json_columns)
     if sink.connector == "console":
         return ConsoleSink(sink.name, int(sink.options.get("limit", "20")))
     if sink.connector == "embedded":
@@ -27,9 +29,9 @@ def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] =
     )
 
 
-def _postgres(sink: logical.Sink, identity: str, json_columns: tuple[str, ...]) -> Sink:
+def _postgres(sink: logical.Sink, secrets: Secrets, identity: str, json_columns: tuple[str, ...]) -> Sink:
     try:
         from eventide.connectors.postgres.write import PostgresSink
     except ImportError:
         raise EnvironmentError(f"the sink {sink.name} needs psycopg", help="pip install 'eventide[postgres]'") from None
-    return PostgresSink(sink.name, sink.options, identity, json_columns)
+    return PostgresSink(sink.name, secrets.options, identity, json_columns, secrets.hide)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from eventide.errors import SqlError
-from eventide.plan.logical import Named
+from eventide.plan.logical import Filter, Named, Project
 from eventide.plan.physical import Physical
 
 REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
@@ -89,6 +89,14 @@ def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructFiel
             _check_one(frame, column)
         raise
     return {field.name: field for field in schema.fields}
+
+
+def check_step(frame: DataFrame, step: Filter | Project) -> None:
+    """Raise what Spark finds wrong with a filter or a projection, with the expression that it is about."""
+    if isinstance(step, Filter):
+        _check(frame, step.condition)
+    else:
+        _typed(frame, step.columns)
 
 
 def _check_one(frame: DataFrame, column: Named) -> None:

@@ -21,10 +21,10 @@ from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, OP, SEQ
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
-from eventide.plan.logical import EmitMode, Filter, Tumble
+from eventide.plan.logical import EmitMode, Filter, Project, Tumble
 from eventide.plan.names import backticked
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
-from eventide.spark.analysis import Analyzed, analyze, first_sentence
+from eventide.spark.analysis import REFUSED, Analyzed, analyze, check_step, first_sentence
 from eventide.spark.arrow_types import to_arrow_schema
 from eventide.spark.kernel_spec import kernel_spec
 from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
@@ -173,12 +173,19 @@ def _branch(physical: Physical, number: int, rows: DataFrame) -> DataFrame:
     event_time, alone = isinstance(branch.watermark, EventTimeWatermark), len(physical.branches) == 1
     frame = resolve_scan(rows, branch.source, user_schema(branch.source), event_time, alone)
     for step in branch.steps:
-        if isinstance(step, Filter):
-            keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
-            frame = frame.where(keeps | F.col(PASSED).isNotNull() if PASSED in rows.columns else keeps)
-        else:
-            frame = frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
+        try:
+            frame = _stepped(frame, step, PASSED in rows.columns)
+        except REFUSED:
+            check_step(frame, step)
+            raise
     return frame
+
+
+def _stepped(frame: DataFrame, step: Filter | Project, some_passed: bool) -> DataFrame:
+    if isinstance(step, Project):
+        return frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
+    keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+    return frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps)
 
 
 def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:

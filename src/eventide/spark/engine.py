@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from eventide.connectors.contract import Scans, SourceContext
 from eventide.connectors.foreach.write import ForeachSink, Function
+from eventide.connectors.readers import with_secrets
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
@@ -57,6 +59,7 @@ class Engine:
         self._layout = layout
         self._owns_spark = spark is None
         self.spark = sessions.acquire(master, conf) if spark is None else spark
+        self._asked_shards = shards
         self._default_shards = shards or sessions.default_shards(self.spark)
         self._streams: dict[str, RunningStream] = {}
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
@@ -210,11 +213,16 @@ class Engine:
 
     def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         name = physical.stream.name
+        opened = tuple(replace(branch, source=with_secrets(branch.source)) for branch in physical.branches)
+        physical = replace(physical, branches=opened)
         session = sessions.streaming_session(self.spark, shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
         context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", scans)
-        compiled = compile_stream(physical, context, shards, decodes=decodes)
+        try:
+            compiled = compile_stream(physical, context, shards, decodes=decodes)
+        except REFUSED as error:
+            raise SqlError(first_sentence(error)) from None
         sessions.start_workers(session)
         return compiled
 
@@ -249,6 +257,13 @@ class Engine:
             raise moved(kept["place"], place)
         if kept["plan_id"] != physical.plan_id:
             raise another_plan(stream.name, kept["plan"], text)
+        asked = stream.options.shards or self._asked_shards
+        if asked not in (None, kept["shards"]):
+            raise CheckpointError(
+                f"stream {stream.name} has {kept['shards']} shards in this checkpoint, and {asked} are asked for",
+                help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
+                "fixed for its life",
+            )
         as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
         compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False))
         if list(compiled.fused) != kept["fused"]:

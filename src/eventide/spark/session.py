@@ -138,8 +138,11 @@ def started(master: str | None, conf: Mapping[str, str], module: str) -> Iterato
 
 
 def streaming_session(spark: SparkSession, shards: int) -> SparkSession:
-    """A session on the same Spark with the settings that streams need; the given one is left as it is."""
-    session = spark.newSession()
+    """A session on the same Spark with the settings that streams need; the given one is left as it is.
+
+    A copy rather than a new one: it has the functions that the user has registered so far.
+    """
+    session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
     settings = {**STREAMING, **(LOCAL_STREAMING if is_local(spark) else {})}
     for key, value in settings.items():
         session.conf.set(key, value)
@@ -249,7 +252,7 @@ def _noise_to(log: Path) -> Iterator[None]:
     """Let processes started inside the block write standard error to `log`."""
     sys.stderr.flush()
     kept = os.dup(2)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(descriptor, 2)
         yield

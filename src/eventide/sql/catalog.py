@@ -11,6 +11,7 @@ from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.validate import sources_of, validate
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
+from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
 from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, Statement, name_of
@@ -33,6 +34,9 @@ class Catalog:
     def apply(self, statement: Statement) -> bool:
         """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
         if isinstance(statement, CreateSource | CreateStream | CreateSink):
+            if not isinstance(statement, CreateStream):
+                made = statement.source if isinstance(statement, CreateSource) else statement.sink
+                refuse_secrets(made.options, f"{made.name}")
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
@@ -111,7 +115,8 @@ class Catalog:
         catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
-                catalog.apply(statement)
+                if isinstance(statement, CreateSource | CreateStream | CreateSink):
+                    catalog._create(statement)
         return catalog
 
     def copy(self) -> Catalog:
@@ -197,10 +202,18 @@ class Catalog:
                     help=f"DROP SINK {sink.name} first",
                 )
 
+    def has(self, statement: Drop) -> bool:
+        """Whether what the statement drops is there."""
+        return _find(self._objects(statement.kind), statement.name) is not None
+
     def _drop(self, statement: Drop) -> bool:
         objects = self._objects(statement.kind)
-        if statement.if_exists and _find(objects, statement.name) is None:
-            return False
+        if not self.has(statement):
+            if statement.if_exists:
+                return False
+            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} does not mind"
+            help = f"{suggest(statement.name, objects)}; {instead}"
+            raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
         if statement.kind == "source":
             self._refuse_if_read(existing)

@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.side_output import KINDS, parse_rate
+from eventide.secrets import HELP, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
 
@@ -244,6 +245,20 @@ def _value(cursor: Cursor) -> tuple[str, Token]:
     raise cursor.expected("a value in quotes", "write 'key' = 'value'")
 
 
+def refuse_secrets(options: Mapping[str, str], what: str) -> None:
+    """An error if an option of a connector holds a password in clear: a checkpoint would keep it."""
+    for name, value in options.items():
+        if any(secret_places(f"{name}={value}")):
+            raise OptionError(f"{what} has a password in its option '{name}', which a checkpoint would keep", help=HELP)
+
+
+def _check_placeholders(options: Options, name: str, value: str) -> None:
+    for number, part in enumerate(value.split("${")):
+        kind, colon, rest = part.partition(":")
+        if number and (kind not in ("env", "file") or not colon or rest.find("}") < 1):
+            raise options.error(name, f"option '{name}': '${{{part}' is not finished", HELP)
+
+
 def _canonical(options: Options, name: str, option: Option) -> str:
     value = options.given[name].value
     if option.kind in ("duration", "span", "rate"):
@@ -274,4 +289,6 @@ def _canonical(options: Options, name: str, option: Option) -> str:
         return value.lower()
     elif value == "":
         raise options.error(name, f"option '{name}' is empty", "give it a value, or leave it out")
+    else:
+        _check_placeholders(options, name, value)
     return value

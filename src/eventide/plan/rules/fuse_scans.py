@@ -76,6 +76,8 @@ def _check_format(source: Source) -> None:
         raise NotPortableError(f"{format} is decoded by Spark")
     if re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", source.options["path"]):
         raise NotPortableError("the files are not on a local or mounted file system")
+    if "${" in source.options["path"]:
+        raise NotPortableError("where the files are is known only when they are opened")
 
 
 def _time_column(plan: Physical, branch: Branch, columns: dict[str, str]) -> str | None:
