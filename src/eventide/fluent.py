@@ -3,8 +3,8 @@
     eventide.stream(df, name="clicks").event_time("ts", type="unixtimestamp_ms", lag="5 seconds")
         .where("v > 0").group_by("k").window(eventide.tumble("10 seconds")).agg(n="count(*)", total="sum(v)")
 
-Every step gives a new object and leaves the old one as it was. Expressions are Spark SQL. The steps are put together to
-the SQL that says the same and lowered as SQL is, so that both give equal plans, and the same errors.
+Every step gives a new object and leaves the old one as it was. Expressions are Spark SQL or Columns. The steps are put
+together to the SQL that says the same and lowered as SQL is, so that both give equal plans, and the same errors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from eventide.errors import EngineError, OptionError, suggest
 from eventide.eventtime.durations import parse_duration
@@ -32,11 +32,12 @@ from eventide.sql.tokens import Span, calls
 from eventide.sql.window_functions import window_of_call
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from eventide.spark.frames import FluentQuery, Sink
 
 Duration = str | dt.timedelta
+Expression = Union[str, "Column"]  # Spark SQL, or a Column of PySpark
 Item = tuple[Part, ...]  # of a select list
 
 _EMITS = {mode.value: mode for mode in EmitMode if mode is not EmitMode.EVERY}
@@ -63,20 +64,20 @@ class WindowStep:
 
     window: Window
     call: tuple[Part, ...]  # the SQL of it, in front of and behind the time column
-    on: str | None = None
+    on: Expression | None = None
 
 
-def tumble(size: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
+def tumble(size: Duration, *, offset: Duration | None = None, on: Expression | None = None) -> WindowStep:
     """Windows of `size`, one after the other. `on` is a timestamp expression to use in place of the event time."""
     return _window("tumble", {"size": size, "offset": offset}, on)
 
 
-def hop(size: Duration, slide: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
+def hop(size: Duration, slide: Duration, *, offset: Duration | None = None, on: Expression | None = None) -> WindowStep:
     """Windows of `size`, one beginning every `slide`."""
     return _window("hop", {"size": size, "slide": slide, "offset": offset}, on)
 
 
-def session(gap: Duration, *, on: str | None = None) -> WindowStep:
+def session(gap: Duration, *, on: Expression | None = None) -> WindowStep:
     """Windows that end when no row came for longer than `gap`."""
     return _window("session", {"gap": gap}, on)
 
@@ -89,16 +90,25 @@ def slide(lookback: Duration, lookahead: Duration | None = None) -> WindowStep:
     return WindowStep(Slide(back, None if lookahead is None else parse_duration(_duration(lookahead))), ())
 
 
-def _window(function: str, lengths: Mapping[str, Duration | None], on: str | None) -> WindowStep:
+def _window(function: str, lengths: Mapping[str, Duration | None], on: Expression | None) -> WindowStep:
     parts: list[Part] = []
     for name, length in lengths.items():
         if length is not None:
             parts += [f", {name.upper()} => ", Literal(f"{function}({name})", _duration(length))]
-    time = checked(Fragment(f"{function}(on)", on)) if on is not None else "ts"
+    time = checked(_fragment(f"{function}(on)", on)) if on is not None else "ts"
     text = Assembled(f"{function}()", f"{function.upper()}(", time, *parts, ")")
     with text.errors():
         call = next(calls(Span(text.text, tuple(tokenize(text.text)))))
         return WindowStep(window_of_call(call).window, (f"{function.upper()}(", time, *parts, ")"), on)
+
+
+def _fragment(label: str, expression: Expression) -> Fragment:
+    """An argument as a piece of SQL."""
+    if isinstance(expression, str):
+        return Fragment(label, expression)
+    from eventide.spark.column_sql import column_sql
+
+    return Fragment(label, column_sql(expression, label))
 
 
 def _duration(value: Duration) -> str:
@@ -205,20 +215,20 @@ class FluentStream:
 
     # FROM, WHERE and SELECT ---------------------------------------------------------------------------------------
 
-    def where(self, condition: str) -> FluentStream:
+    def where(self, condition: Expression) -> FluentStream:
         """Keep the rows for which `condition` holds; several conditions must all hold."""
         if self._is_grouped:
             raise OptionError("where() comes before group_by() and window()", help="filter groups with having()")
         inner = self._nested() if self._items else self
-        return replace(inner, _filters=(*inner._filters, checked(Fragment("where()", condition), "a condition")))
+        return replace(inner, _filters=(*inner._filters, checked(_fragment("where()", condition), "a condition")))
 
-    def select(self, *items: str) -> FluentStream:
+    def select(self, *items: Expression) -> FluentStream:
         """The columns to go on with; behind `group_by` and `window` what the stream gives, aggregates included."""
         if not items:
             raise OptionError("select() needs a column", help="write select('k', 'v * 2 AS w'), or select('*')")
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(
-            inner, _items=tuple((checked(Fragment("select()", item)), "\n") for item in items), _aggregates=()
+            inner, _items=tuple((checked(_fragment("select()", item)), "\n") for item in items), _aggregates=()
         )
 
     def union(self, other: FluentStream) -> FluentStream:
@@ -236,9 +246,9 @@ class FluentStream:
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
-    def group_by(self, *keys: str) -> FluentStream:
+    def group_by(self, *keys: Expression) -> FluentStream:
         """The keys of the groups: columns, or expressions such as `upper(x) AS u`."""
-        fragments = tuple(checked(Fragment("group_by()", key)) for key in keys)
+        fragments = tuple(checked(_fragment("group_by()", key)) for key in keys)
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _keys=(*inner._keys, *fragments))
 
@@ -251,26 +261,26 @@ class FluentStream:
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _window=window)
 
-    def agg(self, *items: str, **named: str) -> FluentStream:
+    def agg(self, *items: Expression, **named: Expression) -> FluentStream:
         """What to compute: `n="count(*)"`, or "count(*) AS n".
 
         The stream gives window_start, window_end, the keys and these, in this order; `select` gives another list.
         """
         if not items and not named:
             raise OptionError("agg() needs an aggregate", help="write agg(n='count(*)')")
-        listed: list[Item] = [(checked(Fragment("agg()", item), "an aggregate"), "\n") for item in items]
+        listed: list[Item] = [(checked(_fragment("agg()", item), "an aggregate"), "\n") for item in items]
         for name, item in named.items():
-            listed.append((checked(Fragment(f"agg({name})", item), "an aggregate"), f"\n AS {backticked(name)}"))
+            listed.append((checked(_fragment(f"agg({name})", item), "an aggregate"), f"\n AS {backticked(name)}"))
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _items=(), _aggregates=tuple(listed))
 
-    def having(self, condition: str) -> FluentStream:
+    def having(self, condition: Expression) -> FluentStream:
         """Keep the groups for which `condition` holds; it may name aggregates and what the stream gives."""
-        return replace(self, _having=checked(Fragment("having()", condition), "a condition"))
+        return replace(self, _having=checked(_fragment("having()", condition), "a condition"))
 
-    def order_by(self, column: str) -> FluentStream:
+    def order_by(self, column: Expression) -> FluentStream:
         """Give rows in event-time order, as the watermark passes them; `column` is the event time."""
-        return replace(self, _order=checked(Fragment("order_by()", column), "the event-time column"))
+        return replace(self, _order=checked(_fragment("order_by()", column), "the event-time column"))
 
     # When rows leave, and what becomes of late ones ---------------------------------------------------------------
 

@@ -13,10 +13,15 @@ PLACEHOLDER = re.compile(r"\$\{(\w+):([^}]*)\}")
 HELP = "write ${env:NAME} or ${file:/path} in its place: it is looked up when the connector opens, and kept nowhere"
 
 # scheme://user:PASSWORD@host, also where it is malformed, and password=PASSWORD as libpq, urls and SQL have it. A
-# password may hold a / or an @ itself; what is only digits in front of a / is a port.
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@'\"]*:(?!\d+(?:[/?]|$))([^\s'\"]+)@")
-_BARE = re.compile(r"\b[A-Za-z][\w.+-]*:([^\s'\"/@]+)@")
-_KEY = re.compile(r"(?i)(?:password|passwd|pwd|secret|token)['\"]?\s*=\s*(\\?'(?:[^'\\]|\\.)+'|[^\s&;'\",)]+)")
+# password may hold a / or an @ itself; what is only digits in front of a / is a port. Everything has a length, so that
+# a text of a million letters takes no longer than its length.
+_URL = re.compile(
+    r"(?<![\w+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://[^\s/:@'\"]{0,100}:(?!\d{1,5}(?:[/?]|$))([^\s'\"]{1,500})@"
+)
+_BARE = re.compile(r"(?<![\w+.-])[A-Za-z][\w.+-]{0,100}:([^\s'\"/@]{1,500})@")
+_KEY = re.compile(
+    r"(?i)(?:password|passwd|pwd|secret|token)['\"]?\s{0,9}=\s{0,9}(\\?'(?:[^'\\]|\\.){1,500}'|[^\s&;'\",)]{1,500})"
+)
 
 
 def secret_places(text: str) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,7 @@ from eventide.eventtime.durations import format_duration
 from eventide.plan.logical import (
     Cumulate,
     EmitMode,
+    Explode,
     Filter,
     Forward,
     Project,
@@ -335,7 +336,7 @@ def _conditions(relation: Relation) -> list[str]:
     match relation:
         case Filter():
             return [*_conditions(relation.input), relation.condition]
-        case Project():
+        case Project() | Explode():
             return _conditions(relation.input)
         case Union():
             return [condition for part in relation.inputs for condition in _conditions(part)]

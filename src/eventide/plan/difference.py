@@ -16,6 +16,7 @@ from eventide.plan.logical import (
     AggregateCall,
     Cumulate,
     Emit,
+    Explode,
     Filter,
     Forward,
     Hop,
@@ -67,6 +68,12 @@ def window_text(window: Window) -> str:
             ahead = "" if window.lookahead is None else f" lookahead {format_duration(window.lookahead)}"
             return f"slide lookback {format_duration(window.lookback)}{ahead}"
     return f"{text} offset {format_duration(window.offset)}" if window.offset else text
+
+
+def explode_text(step: Explode) -> str:
+    """`explode items as item`."""
+    function = f"{'pos' if step.position else ''}explode{' outer' if step.outer else ''}"
+    return f"{function} {step.sql} as {', '.join(step.names)}"
 
 
 def emit_text(emit: Emit) -> str:
@@ -130,6 +137,9 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
             yield from _relation(relation.input, deeper)
         case Project():
             yield f"{indent}project " + ", ".join(f"{column.sql} as {column.name}" for column in relation.columns)
+            yield from _relation(relation.input, deeper)
+        case Explode():
+            yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
         case Union():
             yield f"{indent}union all"

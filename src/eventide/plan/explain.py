@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import emit_text, window_text
-from eventide.plan.logical import Filter, LatePolicy, Named, Project
+from eventide.plan.difference import emit_text, explode_text, window_text
+from eventide.plan.logical import Explode, Filter, LatePolicy, Named, Step
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
 
 
@@ -85,7 +85,9 @@ def _watermark(physical: Physical, branch: Branch) -> _Node:
     return _Node("Watermark of processing time", [("rule", "the event time of a row is when its batch began")], [below])
 
 
-def _step(step: Filter | Project, below: _Node) -> _Node:
+def _step(step: Step, below: _Node) -> _Node:
+    if isinstance(step, Explode):
+        return _Node(explode_text(step).capitalize(), inputs=[below])
     if isinstance(step, Filter):
         return _Node(f"Filter {step.condition}", inputs=[below])
     return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.plan.logical import Emit, Filter, Named, Project, Source, Stream, StreamOptions, Window
+from eventide.plan.logical import Emit, Named, Source, Step, Stream, StreamOptions, Window
 from eventide.tasks.expressions import Expression
 
 
@@ -42,10 +42,10 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Branch:
-    """One source of the query, and the filters and projections between it and the operator, innermost first."""
+    """One source of the query, and the steps between it and the operator, innermost first."""
 
     source: Source
-    steps: tuple[Filter | Project, ...]  # their `input` fields are not to be read: the order is the tuple's
+    steps: tuple[Step, ...]  # their `input` fields are not to be read: the order is the tuple's
     watermark: EventTimeWatermark | ProcessTimeWatermark
     fusion: Fusion | None = None
     not_fused: str | None = None  # why files are read by Spark

@@ -5,7 +5,19 @@ from __future__ import annotations
 import hashlib
 
 from eventide.plan.difference import call_text, canonical
-from eventide.plan.logical import Filter, Named, Project, Relation, Scan, Source, Stream, Union, WindowAggregate
+from eventide.plan.logical import (
+    Explode,
+    Filter,
+    Named,
+    Project,
+    Relation,
+    Scan,
+    Source,
+    Step,
+    Stream,
+    Union,
+    WindowAggregate,
+)
 from eventide.plan.names import quoted
 from eventide.plan.physical import Branch, EventTimeWatermark, PackedAggregate, Physical, ProcessTimeWatermark
 from eventide.plan.rules import RULES
@@ -60,18 +72,18 @@ def _unoptimized(stream: Stream) -> Physical:
     )
 
 
-def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Filter | Project, ...]]]:
+def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
     """One scan with its steps, innermost first, for every source below a UNION ALL."""
     match relation:
         case Scan():
             return [(relation, ())]
         case Union():
             return [branch for part in relation.inputs for branch in _flatten(part)]
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             return [(scan, (*steps, relation)) for scan, steps in _flatten(relation.input)]
 
 
-def _branch(stream: Stream, scan: Scan, steps: tuple[Filter | Project, ...]) -> Branch:
+def _branch(stream: Stream, scan: Scan, steps: tuple[Step, ...]) -> Branch:
     source = scan.source
     time = _event_time(stream, source)
     if time is None:

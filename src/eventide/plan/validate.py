@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import aggregates
-from eventide.plan.logical import Filter, Forward, LatePolicy, Project, Relation, Scan, Source, Stream, Union
+from eventide.plan.logical import Explode, Filter, Forward, LatePolicy, Project, Relation, Scan, Source, Stream, Union
 
 USER_AGGREGATES = aggregates
 
@@ -37,7 +37,7 @@ def sources_of(relation: Relation) -> Iterator[Source]:
     match relation:
         case Scan():
             yield relation.source
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             yield from sources_of(relation.input)
         case Union():
             for part in relation.inputs:

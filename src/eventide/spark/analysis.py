@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from eventide.errors import SqlError
-from eventide.plan.logical import Filter, Named, Project
+from eventide.plan.logical import Explode, Filter, Named, Step
 from eventide.plan.physical import Physical
 
 REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
@@ -91,10 +91,12 @@ def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructFiel
     return {field.name: field for field in schema.fields}
 
 
-def check_step(frame: DataFrame, step: Filter | Project) -> None:
-    """Raise what Spark finds wrong with a filter or a projection, with the expression that it is about."""
+def check_step(frame: DataFrame, step: Step) -> None:
+    """Raise what Spark finds wrong with a step, with the expression that it is about."""
     if isinstance(step, Filter):
         _check(frame, step.condition)
+    elif isinstance(step, Explode):
+        _check_one(frame, Named(step.names[-1], f"explode({step.sql})"))
     else:
         _typed(frame, step.columns)
 

@@ -21,11 +21,12 @@ from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, OP, SEQ
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
-from eventide.plan.logical import EmitMode, Filter, Project, Tumble
+from eventide.plan.logical import EmitMode, Explode, Project, Step, Tumble
 from eventide.plan.names import backticked
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
 from eventide.spark.analysis import REFUSED, Analyzed, analyze, check_step, first_sentence
 from eventide.spark.arrow_types import to_arrow_schema
+from eventide.spark.exploding import exploded
 from eventide.spark.kernel_spec import kernel_spec
 from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
 from eventide.spark.processor import ShardProcessor
@@ -181,7 +182,9 @@ def _branch(physical: Physical, number: int, rows: DataFrame) -> DataFrame:
     return frame
 
 
-def _stepped(frame: DataFrame, step: Filter | Project, some_passed: bool) -> DataFrame:
+def _stepped(frame: DataFrame, step: Step, some_passed: bool) -> DataFrame:
+    if isinstance(step, Explode):
+        return exploded(frame, step)
     if isinstance(step, Project):
         return frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
     keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)

@@ -15,7 +15,7 @@ _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.|java)((?:\w+\.)*\w*(?:Error|Except
 _TRACEBACK = "Traceback (most recent call last):"
 # The line behind a traceback; an exception of a user's own may be called anything, and may have no message.
 _RAISED = re.compile(
-    rf"{re.escape(_TRACEBACK)}\n(?:[ \t]+.*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
+    rf"{re.escape(_TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")

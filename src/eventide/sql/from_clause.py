@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.sql.clauses import TAIL_WORDS, parse_watermark
 from eventide.sql.cursor import CLAUSE_WORDS, Cursor, is_name
+from eventide.sql.lateral_views import parse_lateral_views
 from eventide.sql.syntax import FromNode, QueryNode, SubqueryRef, TableRef, WindowTable
 from eventide.sql.tokens import Span, error_at, split_commas, word
 
@@ -72,7 +73,8 @@ class FromParser:
         alias = _alias(cursor)
         watermark = parse_watermark(cursor) if cursor.at_words("WATERMARK") else None
         alias = alias or _alias(cursor)
-        return replace(node, alias=alias or node.alias, watermark=watermark)
+        views = parse_lateral_views(cursor)
+        return replace(node, alias=alias or node.alias, watermark=watermark, views=views)
 
     def _table(self, cursor: Cursor) -> TableRef | SubqueryRef:
         """`name`, `STREAM name` or `STREAM(name)`; the name of a WITH query stands for that query."""

@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.sql.clauses import at_clause, parse_watermark
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.from_clause import Ctes, FromParser
-from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, Watermark, WindowClause
+from eventide.sql.lateral_views import moved_to_from
+from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, Watermark, WindowClause, WindowTable
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
 _WINDOW_KINDS = {"TUMBLING": ("SIZE", "OFFSET"), "HOPPING": ("SIZE", "SLIDE", "OFFSET"), "SESSION": ("GAP",)}
@@ -104,6 +105,8 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     if not cursor.accept("FROM"):
         raise error_at(cursor.sql, select, "this SELECT has no FROM", "a stream reads a source: SELECT ... FROM source")
     source = FromParser(cursor, ctes, parse_subquery).parse()
+    if not isinstance(source, WindowTable):
+        items, source = moved_to_from(items, source)
     clauses = _Clauses()
     while not cursor.done and _parse_clause(cursor, clauses):
         pass

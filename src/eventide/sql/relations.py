@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Protocol
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
-from eventide.plan.logical import Filter, Named, Project, Relation, Scan, Source, Stream, Union
+from eventide.plan.logical import Explode, Filter, Named, Project, Relation, Scan, Source, Stream, Union
 from eventide.plan.names import quoted
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates
 from eventide.sql.cursor import Cursor
+from eventide.sql.lateral_views import with_view
 from eventide.sql.naming import output_name
 from eventide.sql.scope import (
     Reference,
@@ -60,7 +62,8 @@ def lower_input(node: TableRef | SubqueryRef, catalog: Readable) -> Scope:
     """The scope that a source or a subquery in FROM gives."""
     scope = _scan(node, catalog) if isinstance(node, TableRef) else lower_union(node.query, catalog)
     scope = replace(scope, qualifier=node.alias or (scope.qualifier if isinstance(node, TableRef) else None))
-    return apply_watermark(scope, node.watermark) if node.watermark is not None else scope
+    scope = apply_watermark(scope, node.watermark) if node.watermark is not None else scope
+    return reduce(with_view, node.views, scope)
 
 
 def lower_union(query: QueryNode, catalog: Readable) -> Scope:
@@ -102,6 +105,11 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
             outputs += [Named(column.name, quoted(column.name)) for column in chosen]
             columns += chosen
             continue
+        if item.generated is not None and item.alias is not None:
+            outputs.append(Named(item.alias, quoted(item.generated)))
+            columns.append(replace(_column(scope, item.generated), name=item.alias, hidden=False))
+            _refuse_duplicate(item, [output.name for output in outputs])
+            continue
         _refuse_windows(item.expression)
         refuse_quoted_columns(scope, item.expression)
         reference = single_reference(item.expression)
@@ -128,7 +136,12 @@ def star_columns(scope: Scope, item: SelectItem) -> list[ScopeColumn]:
                 f"there is no column {name}", suggest(name, [column.name for column in scope.columns])
             )
     excluded = {name.lower() for name in item.excluded}
-    return [column for column in scope.columns if column.name.lower() not in excluded]
+    shown = [column for column in scope.columns if not column.hidden]
+    return [column for column in shown if column.name.lower() not in excluded]
+
+
+def _column(scope: Scope, name: str) -> ScopeColumn:
+    return next(column for column in scope.columns if column.name == name)
 
 
 def apply_watermark(scope: Scope, watermark: Watermark) -> Scope:
@@ -160,7 +173,7 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
             return replace(relation, watermark_lag=lag)
         case Union():
             return Union(tuple(with_lag(part, lag, span) for part in relation.inputs))
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             return replace(relation, input=with_lag(relation.input, lag, span))
 
 

@@ -35,6 +35,7 @@ class ScopeColumn:
     type: str  # Spark DDL, or "" if only Spark knows
     is_event_time: bool = False
     time_field: str | None = None  # of a message: the field that is its event time
+    hidden: bool = False  # left out of *
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Reference:
 Lookup = Callable[[Reference], Edit]
 
 _UNIT_FIRST = frozenset({"dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"})
-_GENERATORS = frozenset(
+GENERATORS = frozenset(
     {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
 )
 
@@ -149,11 +150,9 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
             raise error_at(span.sql, token, NO_OVER, INSTEAD_OF_OVER)
     check_colons(span)
     for call in calls(span):
-        if call.name in _GENERATORS:
-            raise call.span.error(
-                f"{call.name} makes several rows of one, which a stream cannot do",
-                "unnest the rows before they are written",
-            )
+        if call.name in GENERATORS:
+            help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+            raise call.span.error(f"{call.name} makes several rows of one, which cannot be done here", help)
     tree = span.tree()
     if not allow_star and next(tree.find_all(exp.Star), None) is not None:
         raise span.error("* cannot stand here", "name the columns")

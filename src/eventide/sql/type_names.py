@@ -102,6 +102,18 @@ def _nested(cursor: Cursor, name: str) -> str:
     return f"{name.lower()}<{inner}>"
 
 
+def element_types(type_name: str, position: bool) -> tuple[str, ...]:
+    """The types of the columns into which an array or a map is exploded; none for another type."""
+    if not type_name.startswith(("array<", "map<")):
+        return ()
+    inside = type_name.partition("<")[2].removesuffix(">")
+    cursor = Cursor(Span(inside, tuple(tokenize(inside))))
+    types = [read_type(cursor)]
+    if cursor.accept_symbol(TokenType.COMMA):
+        types.append(read_type(cursor))
+    return ("int", *types) if position else tuple(types)
+
+
 def struct_fields(type_name: str) -> dict[str, str]:
     """The fields of a struct by name, with their types; none for another type."""
     if not type_name.startswith("struct<"):

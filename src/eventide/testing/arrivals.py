@@ -14,10 +14,10 @@ from typing import Any
 
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE, UNPARSEABLE
-from eventide.plan.logical import Filter, Source
+from eventide.plan.logical import Explode, Filter, Source
 from eventide.plan.names import field_path
 from eventide.plan.physical import Branch, EventTimeWatermark, Physical
-from eventide.testing.expressions import evaluate, holds
+from eventide.testing.expressions import evaluate, holds, unsupported
 from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
 
 Values = Mapping[str, Any]  # by lower-case name
@@ -141,6 +141,8 @@ def _stepped(branch: Branch, row: dict[str, Any], problem: str | None) -> dict[s
         if isinstance(step, Filter):
             if problem != UNDECODABLE and not holds(step.condition, row):
                 return None
+        elif isinstance(step, Explode):
+            raise unsupported("explode")
         else:
             row = {c.name.lower(): None if problem == UNDECODABLE else evaluate(c.sql, row) for c in step.columns}
     return row

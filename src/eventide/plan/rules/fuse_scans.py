@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
-from eventide.plan.logical import Filter, Source
+from eventide.plan.logical import Explode, Filter, Source
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
@@ -41,6 +41,8 @@ def _fusion(plan: Physical, branch: Branch) -> Fusion:
     for step in branch.steps:
         if isinstance(step, Filter):
             conditions.append(_compiled(step.condition, names, columns))
+        elif isinstance(step, Explode):
+            raise NotPortableError("rows are exploded by Spark")
         else:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
