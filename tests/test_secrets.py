@@ -133,3 +133,8 @@ def test_a_folder_with_other_things_in_it_keeps_its_mode(tmp_path: Path) -> None
     Layout(shared).make_private()
     assert stat.S_IMODE(shared.stat().st_mode) == 0o755
     assert modes(shared)["streams"] == 0o700
+
+
+@pytest.mark.parametrize("text", ["a", "a:", "a://", "password=", "a:b@", "a://b:c", ":", "'", "\\'"])
+def test_a_long_text_is_searched_in_time(text: str) -> None:
+    masked(text * (1_000_000 // len(text)))

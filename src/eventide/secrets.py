@@ -26,7 +26,7 @@ _KEY = re.compile(
 
 def secret_places(text: str) -> Iterator[tuple[int, int]]:
     """Where secrets stand in clear; a text that is a placeholder is none."""
-    for pattern in (_URL, _BARE, _KEY):
+    for pattern in (_URL, _BARE, _KEY) if "@" in text else (_KEY,):
         for found in pattern.finditer(text):
             if not PLACEHOLDER.fullmatch(found[1].strip("\\'")):
                 yield found.span(1)
@@ -34,6 +34,7 @@ def secret_places(text: str) -> Iterator[tuple[int, int]]:
 
 def masked(text: str) -> str:
     """The text with `*` for every character of a secret, so that places in it stay what they are."""
+    shown = list(text)
     for start, end in secret_places(text):
-        text = text[:start] + "*" * (end - start) + text[end:]
-    return text
+        shown[start:end] = "*" * (end - start)
+    return "".join(shown)

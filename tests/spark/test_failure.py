@@ -59,3 +59,8 @@ def test_a_message_of_spark_that_ends_where_pythons_begins_gives_way_to_it() -> 
 def test_an_exception_without_a_message_is_named() -> None:
     text = HEAD + 'Traceback (most recent call last):\n  File "x.py", line 1\n    assert row\nAssertionError\n' + TAIL
     assert failure_of("o", text).message == "stream o stopped: AssertionError"
+
+
+def test_a_long_traceback_is_read_in_time() -> None:
+    text = HEAD + "Traceback (most recent call last):\n" + '    File "x.py", line 1\n        call()\n' * 500 + TAIL
+    assert failure_of("o", text).message.startswith("stream o stopped: ")
