@@ -8,16 +8,16 @@ BENCH_READY := $(VENV)/.ready-bench
 ARCHIVE := $(VENV)/.class-archive
 DEMO_SECONDS ?= 20
 SOAK_SECONDS ?= 600
-PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/admission tests/tasks tests/connectors/files
+PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/testing tests/admission tests/tasks tests/connectors/files
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
-# The tests of the postgres sink are skipped where no server can be had.
+# The tests of the postgres sink are skipped where no server is available.
 WITH_POSTGRES := scripts/postgres.sh &&
 
 .PHONY: help setup demo test test-slow test-pure lint bench bench-bar soak clean
 
-help: ## this list
+help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(READY) ## .venv with the package, its dependencies and the development tools; Java
@@ -31,37 +31,37 @@ $(BENCH_READY): $(READY)
 	@VENV=$(VENV) EXTRAS=dev,bench scripts/setup.sh
 	@touch $@
 
-demo: setup ## a live pipeline on local Spark, and what became of every row
+demo: setup ## a live pipeline on local Spark, and what happened to every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
-# A cache that makes every later start of Spark some seconds shorter; without it all goes on as well.
+# A cache that makes every later start of Spark a few seconds shorter; everything works without it too.
 $(ARCHIVE): $(READY) src/eventide/spark/local/LocalFiles.java src/eventide/spark/local/class_archive.py
-	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.local.class_archive || echo "no archive of classes: Spark starts as slowly as before" >&2
+	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.local.class_archive || echo "no class archive: Spark will start as slowly as before" >&2
 	@touch $@
 
-test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark, and beside them the others on local Spark
+test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, in parallel, the others on local Spark
 	@$(WITH_JAVA) $(WITH_POSTGRES) PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
-test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and in single rows
-	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime
+test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and row by row
+	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime tests/admission
 	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
-test-pure: setup ## the tests of the packages that must work without Spark, where pyspark cannot be imported
+test-pure: setup ## the tests of the packages that must work without Spark, with pyspark made unimportable
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -p without_pyspark $(PURE_TESTS)
 
 lint: setup ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 
-bench: setup $(BENCH_READY) $(ARCHIVE) ## every workload against native Spark, how fast the kernels are, what open sessions cost
+bench: setup $(BENCH_READY) $(ARCHIVE) ## every workload compared with native Spark, the speed of the kernels, the cost of open sessions
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 	@$(BIN)/python benchmarks/kernels.py
 	@$(WITH_JAVA) $(BIN)/python benchmarks/sessions.py
 
-bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads that have a bar, each ratio beside it; fails where one falls short
+bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads with a bar, each ratio next to its bar; fails if one falls short
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
 
-soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or twice
+soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or repeated
 	@$(WITH_JAVA) $(WITH_POSTGRES) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
 
 clean: ## remove .venv and everything generated

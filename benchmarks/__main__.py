@@ -1,7 +1,7 @@
-"""Eventide against native Spark Structured Streaming and one-shot DuckDB, on this machine, in one run.
+"""Eventide compared with native Spark Structured Streaming and one-shot DuckDB, on this machine, in one run.
 
 python -m benchmarks               # everything: half an hour on two cores
-python -m benchmarks --bar         # the workloads that have a bar; exits with 1 if one is missed
+python -m benchmarks --bar         # the workloads with a bar; exits with 1 if one is missed
 python -m benchmarks --list        # the names for --only
 python -m benchmarks --from artifacts/bench/results.json --write-docs
 """
@@ -32,8 +32,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--bar", action="store_true", help="only what has a bar, which is then judged")
-    parser.add_argument("--list", action="store_true", help="name the workloads")
+    parser.add_argument("--bar", action="store_true", help="only the workloads with a bar, and whether they meet it")
+    parser.add_argument("--list", action="store_true", help="list the workloads")
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="these workloads, and nothing else")
     parser.add_argument("--repeat", type=int, default=3, help="runs per engine and workload (default 3)")
     parser.add_argument(
@@ -60,7 +60,7 @@ def chosen(given: argparse.Namespace) -> list[Workload]:
 
 
 def say(line: str) -> None:
-    """What goes on, for whoever waits."""
+    """Shows progress to whoever is waiting."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -82,7 +82,7 @@ def picture(report: Report, path: Path) -> None:
     try:
         plot.draw(report.results, path)
     except ImportError:
-        say("no picture: matplotlib is missing; `make bench` installs it, and so does the extra `bench`")
+        say("no plot: matplotlib is missing; `make bench` or the extra `bench` installs it")
 
 
 def main() -> int:

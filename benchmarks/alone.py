@@ -1,4 +1,4 @@
-"""Peak memory of one engine in a process of its own: engines that share a JVM would share its heap.
+"""Peak memory of one engine in its own process: engines that share a JVM would share its heap.
 
 python -m benchmarks.alone ENGINE WORKLOAD     # prints the peak as a line of JSON
 """
@@ -34,7 +34,7 @@ def measure(engine: str, workload: str) -> Sample:
 
 
 def peak(engine: str, workload: Workload, folder: Path) -> Sample:
-    """Over all batches of the workload; making the files is over before the engine starts."""
+    """Over all batches of the workload; the files are written before the engine starts."""
     material = runner.prepare(workload, folder)
     with Sampler() as sampler, runner.running(ENGINES[engine](acquire(None, {})), workload) as (run, watched):
         for spans in (material.plan.warm, material.plan.measured):

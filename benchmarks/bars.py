@@ -1,4 +1,4 @@
-"""What must be reached, and whether it was."""
+"""The bars to meet, and whether they were met."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG_RUN = "long run"
 
 @dataclass(frozen=True)
 class Verdict:
-    """`value` is None where it was not measured, which is not met either."""
+    """`value` is None if it was not measured, and then the bar is not met."""
 
     title: str
     value: float | None
@@ -26,7 +26,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class AtLeast:
-    """Our median must be so many times better than another engine's, in one run."""
+    """Our median must be this many times better than another engine's, in one run."""
 
     workload: str
     figure: Figure
@@ -58,8 +58,8 @@ Bar = AtLeast | AtMost
 
 
 def speed_bars(workload: Workload) -> tuple[Bar, ...]:
-    """Twice native with RocksDB from 100,000 keys on, and never below it; native in memory matched from there on,
-    nearly so before.
+    """From 100,000 keys on, twice as fast as native with RocksDB and as fast as native in memory; with fewer keys, at
+    least as fast as RocksDB and nearly as fast as in memory.
     """
     has_many_keys = workload.data.keys >= 100_000
     return (
@@ -75,7 +75,7 @@ def cpu_bars(workload: Workload) -> tuple[Bar, ...]:
 
 
 def floor_bars(workload: Workload) -> tuple[Bar, ...]:
-    """A batch of one row takes at most twice as long as native's."""
+    """A batch of one row takes at most twice as long as in native Spark."""
     return tuple(AtLeast(workload.name, SINGLE, native, 0.5) for native in (ROCKSDB_STATE, MEMORY_STATE))
 
 

@@ -1,4 +1,4 @@
-"""Cold start: a fresh process, from its birth to the first closed window of a tiny input.
+"""Cold start: a fresh process, from its start to the first closed window of a tiny input.
 
 python -m benchmarks.cold eventide|native      # one process; prints a line when the result is there
 """
@@ -23,7 +23,7 @@ DONE = "first result"
 
 
 def measure(engine: str) -> Sample:
-    """In a process of its own, its start included; its end is not."""
+    """In a separate process, including its start but not its end."""
     began = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.cold", engine], stdout=subprocess.PIPE, text=True
@@ -35,7 +35,7 @@ def measure(engine: str) -> Sample:
             if line.strip() == DONE:
                 return {COLD.key: time.perf_counter() - began}
             lines.append(line)
-    raise RuntimeError(f"{engine} gave no result:\n{''.join(lines)}")
+    raise RuntimeError(f"{engine} returned no result:\n{''.join(lines)}")
 
 
 def first_result(engine: str, folder: Path) -> None:
@@ -46,12 +46,14 @@ def first_result(engine: str, folder: Path) -> None:
     with contextlib.closing(start(engine, watched, folder / "checkpoint")) as run:
         run.take()
         if run.totals().rows != 1:
-            raise RuntimeError(f"{engine} gave {run.totals()} for two rows, the first of which is in a closed window")
+            raise RuntimeError(
+                f"{engine} returned {run.totals()} for two rows, the first of which is in a closed window"
+            )
         print(DONE, flush=True)
 
 
 def start(engine: str, watched: Path, checkpoint: Path) -> Run:
-    """Imports what the engine needs, and no more: importing is a part of a cold start."""
+    """Imports only what the engine needs: importing is part of a cold start."""
     if engine == "eventide":
         from benchmarks.engines.eventide import Eventide
 

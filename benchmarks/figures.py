@@ -11,7 +11,7 @@ OURS = "eventide"
 
 @dataclass(frozen=True)
 class Figure:
-    """One kind of measurement: its key in a sample, its heading, and in which direction it is better."""
+    """One kind of measurement: its key in a sample, its heading, and which direction is better."""
 
     key: str
     title: str
@@ -50,8 +50,8 @@ def spread(samples: Sequence[Sample], figure: Figure) -> Spread | None:
 
 
 def advantage(results: Results, workload: str, figure: Figure, other: str, ours: str = OURS) -> float | None:
-    """How many times better our median is than another engine's: above 1 is better for us, whichever way the figure
-    counts.
+    """How many times better our median is than another engine's: above 1 is better for us, whichever direction is
+    better for the figure.
     """
     engines = results.get(workload, {})
     mine, theirs = (spread(engines.get(name, []), figure) for name in (ours, other))

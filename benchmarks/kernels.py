@@ -1,9 +1,9 @@
-"""What the kernels cost by themselves: no Spark, one shard, one thread.
+"""What the kernels cost on their own: no Spark, one shard, one thread.
 
     python benchmarks/kernels.py [name ...]
 
 For every case: milliseconds of computing per batch (the best of the last three), and the milliseconds that the state
-store would add at 0.2 ms a call and 10 ns a byte, which is what Spark's costs.
+store would add at 0.2 ms per call and 10 ns per byte, which is what Spark's costs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import pyarrow as pa
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, TS, Clock, KernelSpec
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.logic.panes import PanedSpec
-from eventide.kernels.logic.sessions import SessionSpec
-from eventide.kernels.logic.slides import SlideSpec
+from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.state.memory_store import MemoryStore
+from eventide.plan.modes import EmitMode
+from eventide.plan.windows import Hop, Session, Slide, Tumble
 
 SECOND = 1_000_000
 BIGINT, DOUBLE = pa.int64(), pa.float64()
@@ -90,13 +90,13 @@ class Figures:
 
 
 def measure(spec: KernelSpec, batches: Iterator[Batch]) -> Figures:
-    """The cheapest of the last three batches, closing included."""
+    """The cheapest of the last three batches, including closing."""
     kernel, store, found = spec.build(), CostedStore(), []
     for table, watermark in batches:
         store.seconds = 0.0
         began = time.perf_counter()
         clock = Clock(watermark, 0)
-        output = kernel.on_rows(table, clock, store).merge(kernel.on_time(clock, store))
+        output = kernel.on_rows({0: table}, clock, store).merge(kernel.on_time(clock, store))
         took = time.perf_counter() - began
         emitted = sum(main.num_rows for main in output.main)
         found.append(Figures(took * 1e3, store.seconds * 1e3, emitted, output.gauges.get("state_bytes", 0)))
@@ -104,14 +104,14 @@ def measure(spec: KernelSpec, batches: Iterator[Batch]) -> Figures:
 
 
 def steady(count: int, users: int, seconds: int = 10, batches: int = 5, **more: Any) -> Iterator[Batch]:
-    """Batch after batch of `seconds` of event time, the watermark at the end of the batch before."""
+    """Batch after batch of `seconds` of event time, with the watermark at the end of the previous batch."""
     for number in range(batches):
         watermark = number * seconds * SECOND or None
         yield rows(count, users, number * seconds, (number + 1) * seconds, number, **more), watermark
 
 
 def with_many_open(users: int, touched: int) -> Iterator[Batch]:
-    """A session of every user, then batches that touch a few of them."""
+    """A session for every user, then batches that touch a few of them."""
     everyone = rows(users, users, 0, 60).set_column(3, "__k0", pa.array(np.arange(users)).cast(pa.string()))
     yield everyone, None
     for number in range(3):
@@ -119,18 +119,23 @@ def with_many_open(users: int, touched: int) -> Iterator[Batch]:
 
 
 def taking(spec: Any, **more: Any) -> IntakeSpec:
-    return IntakeSpec(spec, spec.sides, **more)
+    return IntakeSpec(spec, **more)
 
 
 def paned(size: int, slide: int, **more: Any) -> IntakeSpec:
-    return taking(PanedSpec(size * SECOND, slide * SECOND, **BASIC, **more))
+    window = Tumble(size * SECOND) if size == slide else Hop(size * SECOND, slide * SECOND)
+    return taking(WindowedAggregation(window, **BASIC, **more))
 
 
 def tumbling() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
     for users in (1_000, 100_000, 1_000_000):
         yield f"tumbling 10 s, 500k rows, {users:,} users", paned(10, 10), steady(500_000, users)
-    for mode in ("on update", "changes"):
-        yield f"tumbling 10 s, 500k rows, 100,000 users, {mode}", paned(10, 10, emit=mode), steady(500_000, 100_000)
+    for mode in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
+        yield (
+            f"tumbling 10 s, 500k rows, 100,000 users, {mode.value}",
+            paned(10, 10, emit=mode),
+            steady(500_000, 100_000),
+        )
     yield "tumbling 10 s, 3 rows", paned(10, 10), steady(3, 1_000, seconds=1, batches=12)
 
 
@@ -148,7 +153,7 @@ def backfill() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
 
 
 def sessions() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
-    spec = taking(SessionSpec(600 * SECOND, **BASIC))
+    spec = taking(WindowedAggregation(Session(600 * SECOND), **BASIC))
     for users in (10_000, 100_000, 1_000_000):
         for touched in (10, 1_000):
             yield f"sessions, {users:,} open, {touched:,} rows", spec, with_many_open(users, touched)
@@ -157,15 +162,15 @@ def sessions() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
 
 def sliding() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
     for lookback in (1, 10, 60):
-        spec = taking(SlideSpec(lookback * SECOND, **BASIC))
+        spec = taking(WindowedAggregation(Slide(lookback * SECOND), **BASIC))
         yield f"sliding {lookback} s, 100k rows, 1,000 users", spec, steady(100_000, 1_000)
 
 
 def deduplicating() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
-    spec = PanedSpec(10 * SECOND, 10 * SECOND, **BASIC)
+    spec = WindowedAggregation(Tumble(10 * SECOND), **BASIC)
     for count in (1_000, 100_000):
         name = f"tumbling 10 s with ids within 1 min, {count:,} rows"
-        yield name, taking(spec, dedup_within=60 * SECOND), steady(count, 1_000, batches=8, ids=True)
+        yield name, taking(spec, dedup_within=(60 * SECOND,)), steady(count, 1_000, batches=8, ids=True)
 
 
 CASES: dict[str, Callable[[], Iterator[tuple[str, KernelSpec, Iterator[Batch]]]]] = {

@@ -1,11 +1,11 @@
-"""Memory over a long run: does it stay flat, and does state follow the open windows only?
+"""Memory over a long run: does it stay flat, and does state depend only on the open windows?
 
     python -m benchmarks.memory [--rows 100_000_000] [--json]
 
-Rows come in rounds, made just before and deleted after, so the disk stays small. Each round has a peak of resident
-memory of the whole process tree. The first third of the rounds is the warm-up, in which the JVM grows into its heap, of
-512 MB here so that it does not take long; growth is the median of the last third's peaks by that of the middle third's.
-State is what the engine says it holds.
+Rows come in rounds, generated just before and deleted after, so little disk is needed. For each round, the peak
+resident memory of the whole process tree is measured. The first third of the rounds is the warm-up, in which the JVM
+grows into its heap, 512 MB here so that it does not take long; growth is the median of the last third's peaks divided
+by that of the middle third's. State is what the engine says it holds.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def one_round(run: EventideRun, files: Sequence[Path], watched: Path) -> Round:
 
 
 def growth(values: Sequence[float]) -> float:
-    """The median of the last third by the median of the middle third."""
+    """The median of the last third divided by the median of the middle third."""
     third = len(values) // 3
     if third == 0:
         raise ValueError(f"{len(values)} rounds cannot show growth; at least 3 are needed")
@@ -89,7 +89,7 @@ def sample(found: Sequence[Round]) -> Sample:
 
 
 def measure(rows: int) -> Sample:
-    """In a process of its own, so that no other engine's memory is in it."""
+    """In a separate process, so that no other engine's memory is included."""
     command = [sys.executable, "-m", "benchmarks.memory", "--rows", str(rows), "--json"]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     found: Sample = json.loads(told.splitlines()[-1])

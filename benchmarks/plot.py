@@ -1,4 +1,4 @@
-"""Speed and CPU of every workload as a picture: a bar per engine at its median, with a whisker from the lowest to the
+"""Plots speed and CPU of every workload: a bar per engine at its median, with a whisker from the lowest to the
 highest run.
 """
 
@@ -15,7 +15,7 @@ BAR_HEIGHT = 0.26
 
 
 def draw(results: Results, path: Path) -> None:
-    """Needs matplotlib, which the extra `bench` brings."""
+    """Needs matplotlib, which is in the extra `bench`."""
     import matplotlib
 
     matplotlib.use("Agg")

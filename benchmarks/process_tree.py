@@ -20,7 +20,9 @@ def members() -> Iterator[psutil.Process]:
 
 
 def cpu_seconds() -> float:
-    """Of all that live, and of those that ended and were waited for, which the system adds to their parents."""
+    """Of all living processes, and of those that have ended and been waited for, which the system adds to their
+    parents.
+    """
     total = 0.0
     for process in members():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -31,7 +33,7 @@ def cpu_seconds() -> float:
 
 def resident_bytes() -> dict[str, int]:
     """By kind of process: java, python workers, and this one. Pages that forked workers share are counted once, where
-    the system tells.
+    the system can tell.
     """
     own, sizes = psutil.Process().pid, {"java": 0, "workers": 0, "driver": 0}
     for process in members():
@@ -42,14 +44,12 @@ def resident_bytes() -> dict[str, int]:
 
 
 def _proportional(process: psutil.Process) -> int:
-    """Its own pages, and of those that it shares its part. Linux alone tells, and takes a millisecond per 100 MB to
-    count.
-    """
+    """Its own pages, and its share of shared ones. Only Linux can tell, and takes a millisecond per 100 MB to count."""
     return int(process.memory_full_info().pss if psutil.LINUX else process.memory_info().rss)
 
 
 class Sampler:
-    """Calls `measure` ten times a second while it is entered, and keeps what it gives."""
+    """Calls `measure` ten times a second inside the `with` block, and keeps the results."""
 
     def __init__(self, measure: Callable[[], Any] = resident_bytes) -> None:
         self.samples: list[Any] = []

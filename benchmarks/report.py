@@ -33,7 +33,7 @@ def environment() -> dict[str, Any]:
 class Report:
     results: Results
     verdicts: Sequence[Verdict] = ()
-    problems: Sequence[str] = ()  # what gave no results, and why
+    problems: Sequence[str] = ()  # what has no results, and why
     environment: dict[str, Any] = field(default_factory=environment)
 
     def save(self, path: Path) -> None:
@@ -72,7 +72,7 @@ class Report:
         return "\n\n".join([f"Measured with: {about}.", *sections, *problems])
 
     def write_docs(self, page: Path) -> None:
-        """Put the tables between the two marks of the page; the rest of it stays."""
+        """Put the tables between the page's two markers; the rest stays as it is."""
         before, rest = page.read_text().split(BEGIN)
         after = rest.split(END)[1]
         page.write_text(f"{before}{BEGIN}\n\n{self.markdown()}\n\n{END}{after}")
@@ -102,7 +102,7 @@ def summary_rows(results: Results) -> Rows:
 
 
 def figure_rows(results: Results, figure: Figure) -> Rows:
-    """A row per workload and engine that has the figure; the workload is named in its first row only."""
+    """A row per workload and engine that has the figure; the workload is named only in its first row."""
     rows = [["workload", "engine", "median", "min .. max", "eventide is better by"]]
     for workload, engines in results.items():
         name = workload
@@ -125,7 +125,7 @@ def times(value: float | None) -> str:
 
 
 def as_text(rows: Rows) -> str:
-    """Columns aligned: words to the left, figures to the right."""
+    """Columns aligned: text to the left, figures to the right."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     is_figure = [any(cell[:1].isdigit() for cell in column[1:]) and at > 0 for at, column in enumerate(columns)]

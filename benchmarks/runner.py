@@ -1,13 +1,13 @@
 """Runs engines in turn over the same files, and measures the warm, steady state.
 
-One run of an engine is a fresh query over one workload. It gets the warm-up batches and is waited for; then all
-measured batches become visible at once, and the time until their last result has arrived is what rows per second come
-from. That includes the batch without data with which both engines close what the last rows have made due. Query start,
-planning and warm-up are not in it. Afterwards single rows come one by one, for the floor of a batch. CPU is that of the
+One run of an engine is a fresh query over one workload. It first processes the warm-up batches; then all measured
+batches become visible at once, and rows per second come from the time until their last result has arrived. That
+includes the batch without data in which both engines close what the last rows have made due, but not query start,
+planning and warm-up. Afterwards single rows come one by one, to find the fixed cost of a batch. CPU is that of the
 whole process tree over the same interval.
 
-Engines take turns, in another order each time, on one Spark session that has run many small batches of each before; a
-first turn of warm-up batches is not counted.
+Engines take turns, in a different order each time, on one Spark session that has already run many small batches of
+each; a first turn of warm-up batches is not counted.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ T = TypeVar("T")
 
 
 class WrongResult(Exception):
-    """An engine gave something else than the truth: its speed says nothing."""
+    """An engine returned a wrong result: its speed means nothing."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """A workload with its files and the truth about them: what a stream must give, and all windows of the measured
+    """A workload with its files and the truth about them: what a stream must return, and all windows of the measured
     batches.
     """
 
@@ -93,7 +93,7 @@ def compare(
 def compare_all(
     workloads: Sequence[Workload], engines: Sequence[Engine], one_shots: Sequence[OneShot], repeat: int, say: Say
 ) -> tuple[Results, list[str]]:
-    """Results, and what went wrong: a workload that fails has no results, and does not cost the others theirs."""
+    """Results, and what went wrong: a workload that fails has no results, but the others keep theirs."""
     results: Results = {}
     problems = []
     for workload in workloads:
@@ -113,7 +113,7 @@ def rotated(engines: Sequence[T], turn: int) -> list[T]:
 
 @contextlib.contextmanager
 def running(engine: Engine, workload: Workload) -> Iterator[tuple[Run, Path]]:
-    """A new query of the engine, and the folder that it watches."""
+    """A new query on the engine, and the folder it watches."""
     with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
         watched = Path(folder) / "watched"
         watched.mkdir()
@@ -122,8 +122,8 @@ def running(engine: Engine, workload: Workload) -> Iterator[tuple[Run, Path]]:
 
 
 def heat(engine: Engine) -> None:
-    """Single rows, one batch each, until Java has compiled what a batch takes whatever is in it: minutes of a stream's
-    life.
+    """Single rows, one batch each, until Java has compiled the code that every batch runs, which takes a stream
+    minutes.
     """
     workload = Workload("heat", batch_rows=1_000, single_rows=_BATCHES_OF_HEAT)
     with tempfile.TemporaryDirectory(prefix="bench-files-") as folder, running(engine, workload) as (run, watched):
@@ -166,8 +166,8 @@ def steady_state(run: Run, watched: Path, material: Material) -> Sample:
 
 
 def timed(run: Run, watched: Path, files: Sequence[Path]) -> tuple[float, float]:
-    """Seconds, and CPU-seconds of the tree, from the moment the files become visible until all that follows from them
-    is out.
+    """Seconds, and CPU-seconds of the process tree, from the moment the files become visible until all their results
+    are out.
     """
     cpu, began = cpu_seconds(), time.perf_counter()
     data.link(files, watched)
@@ -176,13 +176,13 @@ def timed(run: Run, watched: Path, files: Sequence[Path]) -> tuple[float, float]
 
 
 def measure_one_shot(engine: OneShot, material: Material) -> Sample:
-    """Over the files of the measured batches, in a folder of their own."""
+    """Over the files of the measured batches, in a separate folder."""
     with tempfile.TemporaryDirectory(prefix="bench-once-") as folder:
         data.link(material.of(material.plan.measured), Path(folder))
         found = engine.compute(material.workload, sorted(Path(folder).iterdir()))
     if found.totals != material.all_windows:
         raise WrongResult(
-            f"{material.workload.name}: {engine.name} gave {found.totals}, and {material.all_windows} is right"
+            f"{material.workload.name}: {engine.name} returned {found.totals}, but {material.all_windows} is right"
         )
     rows = material.workload.rows
     return {SPEED.key: rows / found.seconds, CPU.key: found.cpu / rows * 1_000_000}
@@ -193,6 +193,8 @@ def check(name: str, found: Totals, material: Material) -> None:
     if material.truth is None:
         rows_in = sum(span.rows for span in material.plan.spans)
         if found.rows != rows_in:
-            raise WrongResult(f"{workload.name}: {name} gave {found.rows:,} rows for {rows_in:,}, one for each")
+            raise WrongResult(
+                f"{workload.name}: {name} returned {found.rows:,} rows for {rows_in:,}, but there must be one for each"
+            )
     elif found != material.truth:
-        raise WrongResult(f"{workload.name}: {name} gave {found}, and {material.truth} is right")
+        raise WrongResult(f"{workload.name}: {name} returned {found}, but {material.truth} is right")

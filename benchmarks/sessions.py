@@ -1,8 +1,8 @@
-"""What open sessions cost a batch that does not touch them: `python benchmarks/sessions.py [--open 10000 100000
+"""What open sessions cost in a batch that does not touch them: `python benchmarks/sessions.py [--open 10000 100000
 1000000]`.
 
 Opens that many sessions, one per key, then sends batches of 10 and of 1,000 rows for a few of them, and prints the
-median time of those batches on Spark, whole, from the file to the result.
+median time of those batches on Spark, from file to result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Everything that is measured, put together: the comparison on one Spark session, and what needs processes of its
-own.
-"""
+"""All measurements: the comparison on one Spark session, and what needs separate processes."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from benchmarks.figures import COLD, GROWTH, MEMORY, OURS, Results, Sample
 from benchmarks.runner import Say
 from benchmarks.workloads import Workload
 
-Wanted = Callable[[str, str], bool]  # of a workload and an engine, by name
+Wanted = Callable[[str, str], bool]  # by workload and engine name
 
 
 def comparison(
@@ -26,7 +24,7 @@ def comparison(
     say: Say,
     is_wanted: Wanted = lambda workload, engine: True,
 ) -> tuple[Results, list[str]]:
-    """On one Spark session; results, and what went wrong."""
+    """Runs on one Spark session; returns the results, and what went wrong."""
     with eventide.connect() as holder:
         engines: list[Engine] = [Eventide(holder.spark), with_rocksdb(holder.spark), in_memory(holder.spark)]
         results: Results = {}
@@ -53,7 +51,7 @@ def cold_starts(repeat: int, say: Say, engines: Sequence[str] = cold.ENGINES) ->
 
 
 def peak_memory(workload: str, repeat: int, say: Say) -> Results:
-    """Each run in a process of its own."""
+    """Each run in a separate process."""
     heading = f"alone: {workload}"
     say(heading)
     samples: dict[str, list[Sample]] = {engine: [] for engine in alone.ENGINES}

@@ -1,4 +1,4 @@
-"""A checksum of what an engine gave, so that no engine is fast by leaving work out."""
+"""A checksum of an engine's results, so that no engine is fast because it leaves work out."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class Session:
 
 @dataclass(frozen=True)
 class Slide:
-    """A result per row, over the time before it. Native Spark and one-shot SQL over closed windows have no such
-    thing.
+    """A result per row, over the time before it. Native Spark and one-shot SQL over closed windows have nothing like
+    it.
     """
 
     lookback_ms: int = 10_000
@@ -48,7 +48,7 @@ Window = Tumble | Hop | Session | Slide
 
 @dataclass(frozen=True)
 class Data:
-    """Columns k, v and ts (milliseconds), and what else is asked for. Shares are one row in so many; 0 is none."""
+    """Columns k, v and ts (milliseconds), and whatever else is asked for. `late_one_in` n: one row in n; 0: none."""
 
     format: str = "json"
     keys: int = 1_000
@@ -106,11 +106,15 @@ def tumbling(format: str, keys: int, batch_rows: int = MILLION, batches: int = 4
         f"{format}, {label(keys)} keys{size}", Data(format, keys), batch_rows=batch_rows, batches=batches
     )
     if keys >= MILLION:
-        return replace(workload, warm_batches=1)  # native takes ten seconds and more for one
+        return replace(workload, warm_batches=1)  # native takes ten seconds or more for one
     return replace(workload, single_rows=5) if keys < 100_000 else workload
 
 
-BATCHES = {1_000: 6, 100_000: 4, MILLION: 1}  # by number of keys: batches of a third of a second to ten seconds
+BATCHES = {
+    1_000: 6,
+    100_000: 4,
+    MILLION: 1,
+}  # by number of keys: batches that take from a third of a second to ten seconds
 TUMBLING = tuple(
     tumbling(format, keys, batches=batches) for format in ("json", "parquet") for keys, batches in BATCHES.items()
 )

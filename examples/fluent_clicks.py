@@ -22,7 +22,7 @@ FILES = [
 
 
 def main(spark: Any = None) -> dict[str, int]:
-    """Print what each batch gives, and return the accounts. A caller's session is used and left open."""
+    """Print what each batch emits, and return the accounts. A caller's session is used and left open."""
     own = spark is None
     spark = eventide.configure(spark or start_spark(), shards=2)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What becomes of late rows and of rows without a usable time. Run: python examples/late_rows.py"""
+"""What happens to late rows and to rows without a usable time. Run: python examples/late_rows.py"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FROM readings
 GROUP BY sensor, TUMBLE(ts, INTERVAL '10' SECOND)
 EMIT ON WINDOW CLOSE ALLOW LATENESS INTERVAL '20' SECOND LATE DATA TO late_readings;
 """
-# Window [12:00:00, 12:00:10) closes when the watermark reaches 12:00:30, so with the reading of 12:00:35.
+# Window [12:00:00, 12:00:10) closes when the watermark reaches 12:00:30, that is, with the reading of 12:00:35.
 BATCHES = [
     [("roof", "2025-01-31T12:00:01Z", 3.5), ("roof", "2025-01-31T12:00:20Z", 4.0)],
     [("roof", "2025-01-31T12:00:05Z", 9.9)],  # behind the watermark (12:00:15), but the window is still open: used

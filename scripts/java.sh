@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Print the JAVA_HOME of a Java 17 or newer, installing one when there is none. Everything else goes to stderr.
+# Print the JAVA_HOME of a Java 17 or newer, installing one if there is none. Everything else goes to stderr.
 set -euo pipefail
 . "$(dirname "$0")/packages.sh"
 
@@ -14,7 +14,7 @@ java_version() {
 home_of_java_on_path() {
   local java
   java=$(command -v java) || return 0
-  # macOS has a stub /usr/bin/java that is no Java; asking Java itself is right everywhere.
+  # macOS has a stub /usr/bin/java that is not Java; asking Java itself works everywhere.
   "$java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java\.home = //p' | head -n 1
 }
 
@@ -54,5 +54,5 @@ packages() {
 if ! find_java; then
   # shellcheck disable=SC2046
   install_any "Java $OLDEST or newer" $(packages)
-  find_java || { say "error: Java was installed, but none of version $OLDEST or newer is to be found; set JAVA_HOME"; exit 1; }
+  find_java || { say "error: Java was installed, but no version $OLDEST or newer was found; set JAVA_HOME"; exit 1; }
 fi

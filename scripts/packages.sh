@@ -2,7 +2,7 @@
 
 say() { printf '%s\n' "$*" >&2; }
 
-# Prefix for a command that needs root: "" for root, "sudo -n" where sudo asks for no password. Fails otherwise.
+# Prefix for a command that needs root: "" for root, "sudo -n" where sudo needs no password. Fails otherwise.
 root_prefix() {
   if [ "$(id -u)" = 0 ]; then
     echo ""
@@ -48,7 +48,7 @@ has_package() {
   esac
 }
 
-# Lists of packages, which a fresh container lacks.
+# Fetch the package lists, which a fresh container lacks.
 refresh_packages() {
   case "$1" in
     apt-get) $2 apt-get update -qq ;;
@@ -62,7 +62,7 @@ install_any() {
   local what=$1 manager prefix package
   shift
   if ! manager=$(package_manager); then
-    say "error: $what is missing, and there is no package manager that this script knows"
+    say "error: $what is missing, and this script knows none of the package managers here"
     return 1
   fi
   if [ "$manager" = brew ]; then

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Install a PostgreSQL server for the tests when there is none and it can be had without a question. It is no error if not:
-# the tests that need one are skipped, and what to type is said. Everything goes to stderr.
+# Install a PostgreSQL server for the tests if there is none and it can be done without asking. Otherwise it is not an error:
+# the tests that need one are skipped, and the command to type is shown. Everything goes to stderr.
 set -euo pipefail
 . "$(dirname "$0")/packages.sh"
 
-# The same places as tests/sinks/postgres_server.py.
+# The same places as tests/connectors/postgres_server.py.
 has_postgres() {
   local initdb
   for initdb in /usr/lib/postgresql/*/bin/initdb; do

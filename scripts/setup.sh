@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv with Eventide, its pinned dependencies and the development tools. PYTHON chooses the interpreter,
+# Create .venv with Eventide, its pinned dependencies and the development tools. PYTHON chooses the interpreter,
 # EXTRAS what else is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,7 +41,7 @@ need_python() {
 
 make_venv() {
   "$1" -m venv "$VENV" && return 0
-  # Debian and Ubuntu keep venv in a package of its own.
+  # Debian and Ubuntu have venv in a separate package.
   local version
   version=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   rm -rf "$VENV"

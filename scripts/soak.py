@@ -1,10 +1,10 @@
-"""Write, kill, restart, check, for SOAK_SECONDS: `python scripts/soak.py`. Prints one line, and fails unless nothing is
-amiss.
+"""Write, kill, restart, check, for SOAK_SECONDS: `python scripts/soak.py`. Prints one line, and fails if anything is
+wrong.
 
 A writer process runs all scenarios, every kind of stream with every kind of sink, on one checkpoint
-(tests/recovery/scenarios.py). It is killed with -9 in all phases of a batch, and Spark's Python workers are, more often
-(tests/recovery/killer.py). It goes on each time; when it comes to its end the outcome is compared with the reference
-model's, and all begins anew on a new checkpoint.
+(tests/recovery/scenarios.py). It is killed with -9 in all phases of a batch, and Spark's Python workers more often
+(tests/recovery/killer.py). It is restarted each time; when it has finished, its results are compared with the reference
+model's, and everything starts over on a new checkpoint.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.connectors import postgres_server  # noqa: E402
 from tests.recovery import scenarios  # noqa: E402
 from tests.recovery.killer import EMIT_RULES, Killer, Plan  # noqa: E402
-from tests.sinks import postgres_server  # noqa: E402
 
 BATCHES = 8
-DEATHS = 8  # of the writer, before it may come to its end
-WORKERS = 3.0  # that die for each thing that the writer says
+DEATHS = 8  # of the writer, before it may finish
+WORKERS = 3.0  # that are killed for each thing the writer reports
 
 
 @dataclass
@@ -64,7 +64,7 @@ def say(line: str) -> None:
 
 
 def run(folder: Path, postgres: str | None, chance: random.Random, end: float) -> Killer:
-    """All scenarios from an empty checkpoint to their end, disturbed on the way."""
+    """Run all scenarios from an empty checkpoint to their end, with kills on the way."""
     killer = Killer(folder, BATCHES, postgres, chance)
     if postgres is not None:
         scenarios.drop_tables(postgres)

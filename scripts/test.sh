@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All tests that are not slow, in three runs: most of tests/spark, the others with Spark, and those without. The two with
-# Spark run side by side, as one Spark on small batches leaves a core idle half of the time, and take about as long as each other.
-# Reports come one after the other.
+# Spark run side by side, since one Spark on small batches leaves a core idle half of the time; they take about equally long.
+# Reports are shown one after the other.
 # Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the runs with Spark.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ of_others=$!
 status=0
 make --no-print-directory test-pure || status=$?
 
-# What a run has written so far, and then the rest as it comes, until it ends.
+# Shows what a run has written so far, then the rest as it comes, until the run ends.
 show() {
     tail -n +1 -f "$1" &
     local shown=$!

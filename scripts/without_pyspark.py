@@ -15,7 +15,7 @@ class Blocker:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if name.partition(".")[0] in BLOCKED:
-            raise ModuleNotFoundError(f"{name} is made unimportable here: this test must not need Spark", name=name)
+            raise ModuleNotFoundError(f"{name} cannot be imported here: this test must not need Spark", name=name)
         return None
 
 

@@ -12,12 +12,12 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from eventide.database import Database
 
-# No test runs long enough for Java's second compiler to pay: without it a query costs a quarter less CPU, the start a
-# third.
+# No test runs long enough for Java's second compiler to pay off: without it a query takes a quarter less CPU, the start
+# a third less.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
-# How long an example takes says nothing on a machine that does other things too. Examples are the same in every run, so
-# that a change fails for what is in it; `make test-slow` looks for new ones.
+# How long an example takes means nothing on a busy machine. Examples are the same in every run, so that a change fails
+# only because of what it contains; `make test-slow` looks for new ones.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None, max_examples=500)
 settings.load_profile("new" if os.environ.get("NEW_EXAMPLES") else "same")
@@ -27,7 +27,7 @@ DatabaseFactory = Callable[..., "Database"]
 
 @pytest.fixture(scope="session")
 def keep_spark() -> Iterator[Any]:
-    """Spark's session. The database that holds it open is of no other use."""
+    """Spark's session. The database only keeps it open."""
     import eventide
 
     holder = eventide.connect()

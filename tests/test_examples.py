@@ -1,4 +1,4 @@
-"""Every example runs and gives what it should."""
+"""Every example runs and prints what it should."""
 
 from __future__ import annotations
 

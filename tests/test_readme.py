@@ -1,6 +1,4 @@
-"""README and docs tell the truth: their Python runs and prints what they say, their SQL works, their links lead
-somewhere.
-"""
+"""README and docs are true: their Python runs and prints what they say, their SQL works, their links lead somewhere."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def test_sql_runs(file: Path, db_factory: DatabaseFactory, tmp_path: Path) -> No
 
 
 def folder_in(parent: Path, name: str) -> Path:
-    """What a document calls `name`, made below `parent`."""
+    """The folder that a document calls `name`, created below `parent`."""
     folder = parent / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""What the benchmark asks of an engine."""
+"""What the benchmark needs from an engine."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from benchmarks.workloads import Workload
 
 @dataclass(frozen=True)
 class Written:
-    """Bytes below a checkpoint folder: of state, and of everything else but results."""
+    """Bytes below a checkpoint folder: of state, and of everything else except results."""
 
     state: int
     checkpoint: int
 
 
 class Run(Protocol):
-    """A query that runs: over one workload, from an empty state."""
+    """A running query over one workload, from an empty state."""
 
     def take(self) -> None:
-        """Returns when everything in the watched folder has been processed and windows that it closed have been given
-        out.
+        """Returns when everything in the watched folder has been processed and the windows that it closed have been
+        emitted.
         """
 
     def totals(self) -> Totals:
-        """Of everything given out so far."""
+        """Of everything emitted so far."""
 
     def written(self) -> Written: ...
 
@@ -35,7 +35,7 @@ class Run(Protocol):
 
 
 class Engine(Protocol):
-    """A streaming engine. `FILES_PER_BATCH` files are a batch."""
+    """A streaming engine. `FILES_PER_BATCH` files make a batch."""
 
     name: str
 
@@ -46,7 +46,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Timed:
-    """What a one-shot engine gave, all windows, and what it took: seconds, and CPU-seconds."""
+    """What a one-shot engine returned, for all windows, and what it took: seconds and CPU-seconds."""
 
     totals: Totals
     seconds: float
@@ -54,9 +54,9 @@ class Timed:
 
 
 class OneShot(Protocol):
-    """Reads all files once, and gives every window, open ones too: no state, no checkpoint, nothing that comes later.
+    """Reads all files once and returns every window, open ones too: no state, no checkpoint, nothing that comes later.
 
-    The files lie in a folder by themselves.
+    The files are alone in their folder.
     """
 
     @property

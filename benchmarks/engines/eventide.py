@@ -1,4 +1,4 @@
-"""Eventide, by its public API."""
+"""Eventide, through its public API."""
 
 from __future__ import annotations
 

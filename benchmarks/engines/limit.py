@@ -1,7 +1,7 @@
-"""One-shot DuckDB over the same files: the limit of what a stream could reach, and the truth about what it must give.
+"""One-shot DuckDB over the same files: the limit of what a stream could reach, and the truth about what it must return.
 
-It applies the rules of streaming to the whole of the files: a row counts unless its window had closed before its batch,
-and only windows that the last watermark has closed are results.
+It applies the rules of streaming to all files at once: a row counts unless its window had closed before its batch, and
+only windows that the last watermark has closed are results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Limit:
 
 
 def expected(workload: Workload, files: list[Path]) -> Totals | None:
-    """What a streaming engine must have given after these files; None where there is no such SQL."""
+    """What a streaming engine must have returned after these files; None where SQL cannot say."""
     if isinstance(workload.window, Slide):
         return None
     with duckdb.connect() as database:
@@ -102,7 +102,7 @@ def _last_start(window: Window) -> str:
 
 
 def _starts(window: Window) -> str:
-    """The starts of all windows that a row is in, a row each."""
+    """The starts of all windows that a row is in, one row each."""
     return f"unnest([{_last_start(window)} - back for back in range(0, {_size(window)}, {_slide(window)})])"
 
 

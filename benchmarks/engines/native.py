@@ -1,8 +1,8 @@
 """Spark Structured Streaming as its users write it: the same windows, withWatermark, append mode, rows collected in
 foreachBatch.
 
-Its settings are those that Eventide gives its own streams, cheap bookkeeping on a local disk included; only the state
-store differs.
+Its settings are those that Eventide uses for its own streams, including cheap bookkeeping on a local disk; only the
+state store differs.
 """
 
 from __future__ import annotations

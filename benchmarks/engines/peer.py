@@ -1,4 +1,4 @@
-"""Another engine, run by an interpreter that has it: a script of `benchmarks.peers`, timed inside its own process."""
+"""Another engine, run by an interpreter that has it: a script from `benchmarks.peers`, timed inside its own process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Peer:
     python: str
 
     def can(self, workload: Workload) -> bool:
-        """Tumbling windows over JSON, in one size of batches, as the files are read in one go. With 100k keys Bytewax
-        takes ten minutes.
+        """Tumbling windows over JSON with a single batch size, since the files are read in one go. With 100k keys
+        Bytewax takes ten minutes.
         """
         return isinstance(workload.window, Tumble) and workload.data == Data("json") and workload not in BATCH_SIZES
 
@@ -39,7 +39,7 @@ class Peer:
 
 
 def peers(pythons: Mapping[str, str]) -> list[Peer]:
-    """Those that can be imported: by the interpreter that is named for them, or by this one."""
+    """Those that can be imported, by the interpreter named for them or by this one."""
     found = [Peer(name, pythons.get(name, sys.executable)) for name in NAMES]
     return [peer for peer in found if has(peer.python, peer.name)]
 

@@ -1,3 +1,3 @@
-"""Other engines, each a script of its own: most of them cannot be installed beside Spark 4.3, so another interpreter
-runs them.
+"""Other engines, one script each: most of them cannot be installed alongside Spark 4.3, so another interpreter runs
+them.
 """

@@ -1,8 +1,8 @@
-"""Tumbling count, sum and maximum per key with Bytewax, over JSON lines. Reads a job from standard input, prints what
-it gave.
+"""Tumbling count, sum and maximum per key with Bytewax, over JSON lines. Reads a job from standard input and prints the
+results.
 
 One worker reads the files in order: several would read them at once, and most rows would be late. For the same reason
-the clock stands still, as its watermark otherwise moves with the time that processing takes.
+the clock stands still; otherwise the watermark would move with the time that processing takes.
 """
 
 from __future__ import annotations

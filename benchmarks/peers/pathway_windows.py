@@ -1,7 +1,7 @@
-"""Tumbling count, sum and maximum per key with Pathway, over JSON lines. Reads a job from standard input, prints what
-it gave.
+"""Tumbling count, sum and maximum per key with Pathway, over JSON lines. Reads a job from standard input and prints the
+results.
 
-In its static mode, which reads the files once and gives each window once: its cheapest way.
+In its static mode, which reads the files once and emits each window once: the cheapest way.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from eventide.database import Database, connect
     from eventide.errors import EventideError
     from eventide.eventtime.registry import event_time_types
-    from eventide.fluent import FluentStream, hop, session, slide, stream, tumble
+    from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, stream, tumble
     from eventide.kernels.aggregates import aggregates
     from eventide.result import Result
     from eventide.spark.frames import configure
@@ -24,8 +24,10 @@ __all__ = [
     "aggregates",
     "configure",
     "connect",
+    "cumulate",
     "event_time_types",
     "hop",
+    "interval",
     "session",
     "slide",
     "stream",
@@ -40,8 +42,10 @@ _HOMES = {
     "aggregates": "eventide.kernels.aggregates",
     "configure": "eventide.spark.frames",
     "connect": "eventide.database",
+    "cumulate": "eventide.fluent",
     "event_time_types": "eventide.eventtime.registry",
     "hop": "eventide.fluent",
+    "interval": "eventide.fluent",
     "session": "eventide.fluent",
     "slide": "eventide.fluent",
     "stream": "eventide.fluent",

@@ -1,4 +1,4 @@
-"""`python -m eventide` is the command `eventide`."""
+"""`python -m eventide` is the `eventide` command."""
 
 from eventide.cli.app import main
 

@@ -1,4 +1,4 @@
-"""What users hand to the database, checked and in the form that it works with."""
+"""Checks arguments from users and converts them to the form the database works with."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def checkpoint_folder(checkpoint: str | Path) -> Path:
-    """The folder, made if it is not there."""
+    """The folder, created if it does not exist."""
     folder = Path(str(checkpoint)).expanduser().absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"the checkpoint folder {folder} cannot be made: {error.strerror}") from None
+        raise OptionError(f"the checkpoint folder {folder} cannot be created: {error.strerror}") from None
     return folder
 
 
 def moment_micros(ts: int | dt.datetime) -> int:
-    """Microseconds since the epoch of an int of milliseconds or a datetime, which is UTC if it has no zone."""
+    """Microseconds since the epoch, from an int of milliseconds or a datetime, which is UTC if it has no zone."""
     if isinstance(ts, bool) or not isinstance(ts, int | dt.datetime):
         raise OptionError(f"a watermark is an int of milliseconds or a datetime, not {ts!r}")
     if isinstance(ts, int):

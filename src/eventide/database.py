@@ -1,4 +1,4 @@
-"""The embedded database: SQL in, rows in, rows out. Everything that a user touches from Python."""
+"""The embedded database: SQL in, rows in, rows out. The whole API for Python users."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from eventide.sql.parser import parse_statements
 from eventide.sql.tokens import Span
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
-from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, original_rows
+from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows, late_schema
 from eventide.storage.replays import Replays, replay_totals
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
@@ -53,11 +53,10 @@ _OPTIONS = ("master", "conf", "shards", "allow_jvm_calls")
 def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = None, **options: Any) -> Database:
     """Open a database.
 
-    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one that goes with
-    `close`. `spark` is an existing session to run on; without it a local Spark is started, one per process.
+    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one, deleted by `close`.
+    `spark` is an existing session to run on; without it, a local Spark is started, one per process.
     Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams; those of a checkpoint
-    are fixed),
-    `allow_jvm_calls` (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
+    are fixed), `allow_jvm_calls` (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
     """
     for name in options:
         if name not in _OPTIONS:
@@ -71,7 +70,7 @@ def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = N
 
 
 class Database:
-    """See `connect`. A database may be used from several threads; its calls run one after the other."""
+    """See `connect`. A database can be used from several threads; its calls run one after the other."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class Database:
         self._restored = {*self.catalog.sources, *self.catalog.streams, *self.catalog.sinks}
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
-        self._streams = Streams(lambda: [self._open(name) for name in self.catalog.streams], self._spools, self._guard)
+        self._streams = Streams(self._levels, self._spools, self._guard)
 
     @property
     def spark(self) -> SparkSession:
@@ -112,7 +111,7 @@ class Database:
     # Statements -----------------------------------------------------------------------------------------------
 
     def execute(self, sql: str) -> Result:
-        """Run one or more statements; gives the last one's result."""
+        """Run one or more statements; returns the last one's result."""
         with self._guard:
             self._check_open()
             result = text_result("status", [])
@@ -138,7 +137,7 @@ class Database:
         if name in self._restored and not statement.or_replace and not statement.if_not_exists:
             self._check_same(statement, name)
             self._restored.discard(name)
-            return text_result("status", [f"{name} goes on from its checkpoint"])
+            return text_result("status", [f"{name} continues from its checkpoint"])
         before = self.catalog.copy()
         self.catalog.apply(statement)
         try:
@@ -151,7 +150,7 @@ class Database:
         return text_result("status", [f"{name} created"])
 
     def _kept_name(self, name: str) -> str:
-        """A restored object's name as the checkpoint has it, whatever the case it is written in now."""
+        """A restored object's name as spelled in the checkpoint, whatever the case it is written in now."""
         return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
 
     def _realise(
@@ -184,14 +183,14 @@ class Database:
             self._engine.attach(self.catalog.streams[name], sink)
 
     def _reopen(self, streams: list[str]) -> None:
-        """Let streams go on with what the catalog says now."""
+        """Reopen streams with what the catalog says now."""
         for name in streams:
             self._engine.forget(name)
             if self._streams.is_live:
                 self._streams.join(self._open(name))
 
     def _check_same(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str) -> None:
-        """A script that is run again on its checkpoint must mean the same; otherwise say what differs."""
+        """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""
         from eventide.spark.engine import another_plan
 
         rest = self.catalog.without(name)
@@ -200,7 +199,7 @@ class Database:
             old, new = canonical(self.catalog.streams[name]), canonical(rest.streams[name])
             if old != new:
                 raise another_plan(name, old, new)
-            if self.catalog.streams[name] != rest.streams[name]:  # what may change under a running stream
+            if self.catalog.streams[name] != rest.streams[name]:  # only what may change without a new checkpoint
                 self.catalog.redefine(statement)
                 self._engine.forget(name)
                 self._save_catalog()
@@ -213,7 +212,7 @@ class Database:
     def _drop(self, statement: st.Drop) -> Result:
         before = self.catalog.copy()
         if not self.catalog.apply(statement):
-            return text_result("status", [f"{statement.name} was not there"])
+            return text_result("status", [f"{statement.name} did not exist"])
         name = before.definition(statement.name).name
         if statement.kind == "stream":
             self._remove_stream(name)
@@ -235,7 +234,7 @@ class Database:
 
     def _describe(self, name: str) -> Result:
         if name in self.catalog.late_names:
-            return describe_object(self._open(self.catalog.late_names[name]).compiled.originals)
+            return describe_object(late_schema(self._open(self.catalog.late_names[name]).compiled.originals))
         definition = self.catalog.definition(name)
         if isinstance(definition, logical.Source):
             return describe_object(definition)
@@ -259,7 +258,7 @@ class Database:
     # Rows in --------------------------------------------------------------------------------------------------
 
     def write(self, source: str, rows: Any) -> int:
-        """Hand rows to an embedded source; durable when it returns. Gives the number of rows."""
+        """Write rows to an embedded source; durable when it returns. Returns the number of rows."""
         with self._guard:
             self._check_open()
             definition = self.catalog.source(source)
@@ -284,7 +283,7 @@ class Database:
             self._streams.publish()
 
     def tick(self) -> None:
-        """Process all that was written, batches that close windows included."""
+        """Process everything written so far, and close the windows that are due."""
         with self._guard:
             self._check_open()
             self._streams.process()
@@ -298,10 +297,10 @@ class Database:
             return Result(self._read_table(name))
 
     def foreach(self, name: str, function: Callable[[int, pa.Table], object]) -> None:
-        """Call `function(batch, rows)` with every batch of a stream, or of `stream$late`, from the next one on.
+        """Call `function(batch, rows)` for every batch of a stream, or of `stream$late`, from the next one on.
 
-        After a crash a batch comes again with the same number and rows. The function is not kept in the checkpoint: say
-        it again after each `connect`, before the first `tick` or `start`.
+        After a crash a batch comes again with the same number and rows. The function is not kept in the checkpoint:
+        register it again after each `connect`, before the first `tick` or `start`.
         """
         with self._guard:
             self._check_open()
@@ -318,10 +317,10 @@ class Database:
             return Result(payloads if kind is None else payloads.filter(pc.equal(payloads["kind"], kind)), JSON_FIELDS)
 
     def late_replay(self, stream: str) -> Result:
-        """Fold late rows into the windows that they missed, and emit the corrected rows with the next `emit_epoch`.
+        """Fold late rows into the windows they missed, and emit the corrected rows with the next `emit_epoch`.
 
-        Gives the corrections, which `read` and the stream's sinks have as well. Each late row is replayed once. An
-        error says what of a stream cannot be replayed exactly.
+        Returns the corrections, which `read` and the stream's sinks get as well. Each late row is replayed once. If a
+        stream cannot be replayed exactly, an error says why.
         """
         with self._guard:
             self._check_open()
@@ -344,7 +343,7 @@ class Database:
             return accounting_of(self._open(self.catalog.stream(stream).name))
 
     def metrics(self) -> dict[str, Any]:
-        """Figures of every stream: accounting, events, gauges, watermark, late rows that were replayed."""
+        """Figures for every stream: accounting, events, gauges, watermark, replayed late rows."""
         with self._guard:
             self._check_open()
             return {
@@ -353,7 +352,7 @@ class Database:
             }
 
     def progress(self) -> list[dict[str, Any]]:
-        """One line per stream for a live display; cheap enough for once a second, and never waits for a batch."""
+        """One line per stream for a live display; cheap enough to call every second, and never waits for a batch."""
         running = [self._engine.opened(name) for name in list(self.catalog.streams)]
         return [progress_of(stream) for stream in running if stream is not None]
 
@@ -362,7 +361,7 @@ class Database:
         return explain(plan(self.catalog.stream(stream)))
 
     def why(self, stream: str) -> str:
-        """In words: what the stream waits for, which source or rule holds it back, and what would move it."""
+        """In words: what the stream is waiting for, which source or rule holds it back, and what would move it on."""
         with self._guard:
             self._check_open()
             definition = self.catalog.stream(stream)
@@ -379,7 +378,7 @@ class Database:
                 pa.concat_tables([given, Replays(folder).read(running.compiled.outputs)]) if folder.exists() else given
             )
         payloads = self._payloads(stream)
-        return original_rows(payloads.filter(pc.equal(payloads["kind"], "late")), running.compiled.originals)
+        return late_rows(payloads, running.compiled.originals)
 
     def _payloads(self, stream: str) -> pa.Table:
         return self._open(stream).router.results.read("side", PAYLOAD_SCHEMA)
@@ -393,8 +392,8 @@ class Database:
             self._streams.start()
 
     def stop(self, graceful: bool = True) -> None:
-        """Stop all streams. A graceful stop takes in all that is there and gives out what is still open, a quick one
-        does not.
+        """Stop all streams. A graceful stop first processes everything that is there and emits what is open; a quick
+        one does not.
         """
         self._streams.halt()
         with self._guard:
@@ -402,7 +401,7 @@ class Database:
             self._streams.stop(graceful)
 
     def close(self) -> None:
-        """Stop quickly and let everything go: queries, Spark if it was started here, a temporary checkpoint."""
+        """Stop quickly and release everything: queries, Spark if it was started here, a temporary checkpoint."""
         self._streams.halt()
         with self._guard:
             if self._lock is None:
@@ -423,7 +422,16 @@ class Database:
         self.close()
 
     def _open(self, name: str) -> RunningStream:
+        for read in self.catalog.reads(name):
+            self._open(read)
         return self._engine.open(self.catalog.streams[name], self.catalog.sinks_of(name), self.catalog.sinks)
+
+    def _levels(self) -> list[list[RunningStream]]:
+        """All streams, open: those that read sources only, those that read these, and so on."""
+        by_level: dict[int, list[RunningStream]] = {}
+        for name in self.catalog.streams:
+            by_level.setdefault(self.catalog.level(name), []).append(self._open(name))
+        return [by_level[level] for level in sorted(by_level)]
 
     # The checkpoint -------------------------------------------------------------------------------------------
 
@@ -443,12 +451,12 @@ class Database:
 
 
 def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
-    """The stream whose rows a sink takes, if it is not for side output."""
+    """The stream whose rows a sink gets, unless the sink is for side output."""
     return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]
 
 
 def _located(error: EventideError, text: str) -> EventideError:
-    """An error from Spark's analysis, with the place in the statement if its words stand there."""
+    """An error from Spark's analysis, with its place in the statement if that can be found."""
     if not isinstance(error, SqlError) or error.sql:
         return error
     fragment = error.message.split(": ", 1)[0]

@@ -1,4 +1,4 @@
-"""`eventide demo`: a messy click stream, live on local Spark, and what became of every row of it."""
+"""`eventide demo`: a messy click stream, live on local Spark, and what happened to every row."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ PAGES = ("/home", "/search", "/product", "/cart", "/checkout")
 WEIGHTS = (40, 25, 20, 10, 5)
 BAD_TIMES = ("yesterday", "31.12.", "NaN", "12:61:00")
 SHARE_LATE, SHARE_BAD, SHARE_FUTURE = 0.02, 0.001, 0.0003
-PATIENCE = 60.0  # seconds until all written rows must have been read
+PATIENCE = 60.0  # seconds within which all written rows must be read
 
 
 @dataclass
 class ClickGenerator:
-    """Writes files of clicks into `folder`, `rate` clicks a second for `seconds`, on a thread of its own."""
+    """Writes files of clicks into `folder`, `rate` clicks per second for `seconds`, on its own thread."""
 
     folder: Path
     rate: int
@@ -82,7 +82,7 @@ class ClickGenerator:
                 self.write(due - self.rows)
 
     def write(self, count: int) -> None:
-        """One file, which readers see whole or not at all."""
+        """Write one file, which readers see whole or not at all."""
         now = datetime.now(UTC)
         lines = (json.dumps(self.click(self.rows + n, now)) for n in range(count))
         hidden = self.folder / f"_{self.files:05d}.json"
@@ -119,7 +119,7 @@ class ClickGenerator:
 
 
 def run_demo(*, seconds: int, rate: int, console: Console) -> None:
-    """The whole story, from an empty folder to balanced accounts; leaves nothing behind."""
+    """Run the whole demo, from an empty folder to balanced accounts; leaves nothing behind."""
     import eventide
 
     with tempfile.TemporaryDirectory(prefix="eventide-demo-") as name:
@@ -138,10 +138,10 @@ def run_demo(*, seconds: int, rate: int, console: Console) -> None:
 def _introduce(generator: ClickGenerator, console: Console) -> None:
     _step(console, 1, "The clicks")
     console.print(
-        f"{generator.rate:,} clicks a second for {generator.seconds:.0f} seconds, as JSON files in a "
+        f"{generator.rate:,} clicks per second for {generator.seconds:.0f} seconds, as JSON files in a "
         "temporary folder.\n"
-        f"Like real ones they are messy: most are up to 2 s out of order, {SHARE_LATE:.0%} come 12 to 40 s late, and\n"
-        f"{SHARE_BAD + SHARE_FUTURE:.2%} have a timestamp that is no time, or lies in the future.",
+        f"Like real ones, they are messy: most are up to 2 s out of order, {SHARE_LATE:.0%} come 12 to 40 s late, and\n"
+        f"{SHARE_BAD + SHARE_FUTURE:.2%} have a timestamp that is invalid or in the future.",
         soft_wrap=True,
     )
     _step(console, 2, "The SQL")
@@ -152,7 +152,7 @@ def _show(db: Database, generator: ClickGenerator, console: Console) -> None:
     db.execute(SQL.format(folder=generator.folder))
     _step(console, 3, "Live")
     console.print(
-        "The watermark follows the newest click at 3 s. A window closes when the watermark is 2 s past its end.",
+        "The watermark stays 3 s behind the newest click. A window closes when the watermark is 2 s past its end.",
         soft_wrap=True,
     )
     with _generating(generator):
@@ -176,7 +176,7 @@ def _generating(generator: ClickGenerator) -> Iterator[None]:
 
 
 def _watch(db: Database, generator: ClickGenerator, console: Console) -> None:
-    """Until the generator is done and all its rows were read."""
+    """Wait until the generator is done and all its rows have been read."""
     closed = ClosedWindows(lambda: db.read(STREAM))
     give_up = time.monotonic() + generator.seconds + PATIENCE
     with ProgressView(console, db.progress, plain_every=4.0) as view:
@@ -194,7 +194,7 @@ def _watch(db: Database, generator: ClickGenerator, console: Console) -> None:
 
 
 class ClosedWindows:
-    """Tells of each window once, when its rows appear in the stream's output."""
+    """Reports each window once, when its rows appear in the stream's output."""
 
     def __init__(self, read: Callable[[], Any]) -> None:
         self._read = read
@@ -226,7 +226,7 @@ def _late(db: Database, console: Console) -> None:
     late = db.accounting(STREAM)["late"]
     _step(console, 5, f"Late: {late:,} clicks came after their window had closed")
     console.print(
-        f"Spark alone would have dropped these {late:,} rows silently. Here each one is kept, as this one:",
+        f"Spark alone would have dropped these {late:,} rows silently. Here each one is kept, like this one:",
         soft_wrap=True,
     )
     _payloads(db, "late", 1, console)
@@ -235,12 +235,12 @@ def _late(db: Database, console: Console) -> None:
 def _errors(db: Database, console: Console) -> None:
     errors = db.accounting(STREAM)["error"]
     _step(console, 6, f"Errors: {errors:,} clicks without a usable time")
-    console.print("They did not stop the stream, and they did not move the watermark.")
+    console.print("They neither stopped the stream nor moved the watermark.")
     _payloads(db, "error", 2, console)
 
 
 def _payloads(db: Database, kind: str, count: int, console: Console) -> None:
-    """One payload for each reason before a second one of any."""
+    """One payload for each reason before a second for any."""
     by_reason: dict[str, list[Mapping[str, Any]]] = {}
     for payload in db.side_output(STREAM, kind=kind):
         by_reason.setdefault(payload["reason"], []).append(payload)

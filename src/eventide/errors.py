@@ -21,7 +21,6 @@ class EventideError(Exception):
     """Base of all errors raised on purpose. `fault` is 'user', 'external' or 'internal'."""
 
     fault = "user"
-    retryable = False
 
     def __init__(self, message: str, *, help: str | None = None) -> None:
         self.message = masked(message)
@@ -33,7 +32,7 @@ class EventideError(Exception):
 
 
 class SqlError(EventideError):
-    """The SQL is wrong, or asks for what Eventide cannot do; `start` and `end` are offsets into `sql`, end
+    """The SQL is wrong, or asks for something Eventide cannot do. `start` and `end` are offsets into `sql`, end
     exclusive.
     """
 
@@ -61,14 +60,13 @@ class CatalogError(EventideError):
 
 
 class SourceError(EventideError):
-    """Rows handed to a source cannot be taken as they are."""
+    """A source cannot accept or read its rows."""
 
 
 class SinkError(EventideError):
-    """A sink could not take a batch; nothing of it is there, or it is there whole."""
+    """A sink could not accept a batch. Either all of the batch was written, or none of it."""
 
     fault = "external"
-    retryable = True
 
 
 class CheckpointError(EventideError):
@@ -76,19 +74,17 @@ class CheckpointError(EventideError):
 
 
 class StorageError(EventideError):
-    """A file cannot be written: there is no space, or no permission. Nothing of it is there; what was there before
-    still is.
+    """A file cannot be written, for lack of space or permission. No part of it was written, and the old file is
+    unchanged.
     """
 
     fault = "external"
-    retryable = True
 
 
 class StreamFailedError(EventideError):
-    """A running stream stopped by itself; the message names the stream and the cause."""
+    """A running stream stopped on its own; the message names the stream and the cause."""
 
     fault = "external"
-    retryable = True
 
 
 class EnvironmentError(EventideError):
@@ -98,13 +94,13 @@ class EnvironmentError(EventideError):
 
 
 class EngineError(EventideError):
-    """A promise of the engine does not hold (accounting, state codec): a bug in Eventide."""
+    """The engine broke one of its own guarantees (accounting, state codec): a bug in Eventide."""
 
     fault = "internal"
 
 
 class WatermarkViolationError(EventideError):
-    """An operator's watermark breaks the contract of `WatermarkPropagator`: it went back, or its graph is not one."""
+    """The contract of `WatermarkPropagator` was broken: a watermark went back, or the operator graph is not valid."""
 
     fault = "internal"
 

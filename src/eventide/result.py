@@ -1,4 +1,4 @@
-"""Rows handed back to the user."""
+"""Rows returned to the user."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ _MOST_SHOWN = 20
 
 
 class Result:
-    """An Arrow table with the manners of a query result. Iterating gives dicts; `json_columns` are decoded on the
-    way.
-    """
+    """An Arrow table that behaves like a query result. Iterating yields dicts, with `json_columns` decoded."""
 
     def __init__(self, table: pa.Table, json_columns: tuple[str, ...] = ()) -> None:
         self._table = table

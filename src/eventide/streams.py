@@ -1,4 +1,4 @@
-"""All streams of a database at work: taking in what is there, running in the background, stopping."""
+"""Runs the streams of a database: processing what is there, running in the background, stopping."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_SECONDS = 0.25
 _STARTED_AT_ONCE = (
-    2  # streams: each starts Python processes, and Spark waits ten seconds for one, on a busy machine, too
+    2  # streams: each starts Python processes, and Spark waits only ten seconds for one, even on a busy machine
 )
-_SIDE_SINK_SECONDS = 2.0  # that a tick waits for side sinks, unless they fail
+_SIDE_SINK_SECONDS = 2.0  # how long a tick waits for side sinks, unless they fail
 
 
 class Streams:
-    """`opened` gives all streams, ready to start. All calls but `halt` are made with `guard`, the database's lock,
-    held.
+    """`levels` gives all streams, ready to start: first those that read sources only, then those that read these.
+
+    All calls but `halt` are made with `guard`, the database's lock, held.
     """
 
-    def __init__(self, opened: Callable[[], list[RunningStream]], spools: Spools, guard: threading.RLock) -> None:
-        self._opened = opened
+    def __init__(self, levels: Callable[[], list[list[RunningStream]]], spools: Spools, guard: threading.RLock) -> None:
+        self._levels = levels
         self._spools = spools
         self._guard = guard
         self.is_live = False
         self._clock: threading.Thread | None = None
 
     def process(self) -> None:
-        """Take in all that is there, what streams send back to sources included, and give side sinks a moment."""
+        """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""
         self._send_back()
         while True:
-            streams = self._opened()
-            cold = [stream for stream in streams if not stream.is_active]
-            for first in range(0, len(cold), _STARTED_AT_ONCE):
-                _process_together(cold[first : first + _STARTED_AT_ONCE])
-            _process_together(streams)
+            for streams in self._levels():
+                cold = [stream for stream in streams if not stream.is_active]
+                for first in range(0, len(cold), _STARTED_AT_ONCE):
+                    _process_together(cold[first : first + _STARTED_AT_ONCE])
+                _process_together(streams)
             if not self._send_back():
                 break
-        for stream in streams:
+        for stream in self._opened():
             stream.router.side.wait(_SIDE_SINK_SECONDS)
 
     def start(self) -> None:
@@ -55,19 +56,21 @@ class Streams:
             self._clock.start()
 
     def join(self, stream: RunningStream) -> None:
-        """Let a stream run if the others do."""
+        """Start a stream if the others are running."""
         if self.is_live:
             stream.start()
             stream.publish()
+            for upstream in stream.reads:
+                upstream.router.readers.add(stream.publish)
 
     def publish(self) -> None:
-        """Let streams that run see what was written."""
+        """Let running streams see what was written."""
         if self.is_live:
             for stream in self._opened():
                 stream.publish()
 
     def stop(self, graceful: bool) -> None:
-        """End all queries, after `halt`; a graceful stop takes in all that is there and gives out what is still
+        """End all queries, after `halt`; a graceful stop first processes everything that is there and emits what is
         open.
         """
         try:
@@ -77,17 +80,18 @@ class Streams:
                     stream.flush()
         finally:
             for stream in self._opened():
+                stream.router.readers.clear()
                 stream.stop()
 
     def halt(self) -> None:
-        """End the heartbeat; to be called without the guard, which it may be waiting for."""
+        """End the heartbeat. Call it without holding the guard, which the heartbeat may be waiting for."""
         self.is_live = False
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.join()
 
     def _keep_time(self) -> None:
-        """While the streams run by themselves, let them notice that time passes."""
+        """While the streams run in the background, let them notice that time passes."""
         while self.is_live:
             with self._guard:
                 if self.is_live and self._send_back():
@@ -98,8 +102,11 @@ class Streams:
                         stream.beat()
             time.sleep(_HEARTBEAT_SECONDS)
 
+    def _opened(self) -> list[RunningStream]:
+        return [stream for streams in self._levels() for stream in streams]
+
     def _send_back(self) -> bool:
-        """Hand rows that streams reinject to their sources; says whether there were any."""
+        """Hand rows that streams reinject to their sources; returns whether there were any."""
         sent = False
         for router in [stream.router for stream in self._opened()]:
             outbox = router.side.outbox
@@ -110,7 +117,7 @@ class Streams:
 
 
 def _process_together(streams: list[RunningStream]) -> None:
-    """Let streams take in all that is there; all of them work while the first one is waited for."""
+    """Let streams process everything that is there; all of them work while we wait for the first."""
     for stream in streams:
         stream.start()
         stream.publish()

@@ -1,4 +1,4 @@
-"""The pace of batches against a simulated engine: fixed cost, throughput, noise, and changes of all of them."""
+"""Batch sizes on a simulated engine: fixed cost, throughput, noise, and changes in all of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from hypothesis import assume, given, settings, strategies as st
 
 from eventide.admission.pacing import GIB, KIB, MIB, AdaptiveBatcher, BatchPerformancePoint, Pacing
 
-COLD = 8.0  # seconds that the first batch takes beyond its work
+COLD = 8.0  # extra seconds that the first batch takes
 
 
 @dataclass
 class Engine:
-    """Takes what the batcher allows, in whole files; `lengths` are what each batch would have lasted without noise."""
+    """Takes what the batcher allows, in whole files; `lengths` are how long each batch would have taken without
+    noise.
+    """
 
     fixed: float
     throughput: float
@@ -31,7 +33,7 @@ class Engine:
         self._random = random.Random(self.seed)
 
     def run(self, batcher: AdaptiveBatcher, batches: int, waiting: int | None = None) -> None:
-        """`waiting` bytes are there for each batch; None: always more than it may take."""
+        """`waiting` bytes are available for each batch; None: always more than it may take."""
         for _ in range(batches):
             allowed = batcher.budget if waiting is None else min(waiting, batcher.budget)
             size = max(1, round(allowed / self.file)) * self.file

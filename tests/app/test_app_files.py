@@ -1,4 +1,4 @@
-"""App files mean what the same SQL means, and what is wrong in them is an error that names the key."""
+"""App files mean the same as their SQL, and a mistake in one is an error that names the key."""
 
 from __future__ import annotations
 
@@ -104,14 +104,14 @@ def sql_stream(sql: str) -> str:
     return meaning(catalog(sql))["o"]
 
 
-def test_toml_and_sql_give_equal_sources_plans_and_sinks() -> None:
+def test_toml_and_sql_have_equal_sources_plans_and_sinks() -> None:
     app, written = load_app(TOML), catalog(SQL)
     assert app.catalog.sources == written.sources
     assert app.catalog.streams == written.streams and meaning(app.catalog) == meaning(written)
     assert app.catalog.sinks == written.sinks
 
 
-def test_the_sql_of_an_app_makes_the_same_catalog_again() -> None:
+def test_the_sql_of_an_app_defines_the_same_catalog() -> None:
     app = load_app(TOML)
     again = catalog(app.sql)
     assert (again.sources, again.streams, again.sinks) == (app.catalog.sources, app.catalog.streams, app.catalog.sinks)
@@ -125,7 +125,7 @@ def test_settings_are_what_connect_takes() -> None:
 # The resolution of event time: what the SQL says, then the transform, then the source, then the app ------------------
 
 
-def test_a_transform_gives_the_lag_unless_the_sql_does() -> None:
+def test_a_transform_sets_the_lag_unless_the_sql_does() -> None:
     declared = f"CREATE SOURCE s ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms);"
     own = DECLARED + transform('watermark_lag = "7 s"')
     assert stream_of(own) == sql_stream(f"{declared} CREATE STREAM o AS {QUERY} WATERMARK(ts, INTERVAL '7' SECOND)")
@@ -145,13 +145,13 @@ def test_a_transform_names_the_event_time_field() -> None:
     assert "event time: `at`" in found and "watermark lag 3s" in found
 
 
-def test_allowed_lateness_of_the_sql_goes_before_that_of_the_transform() -> None:
+def test_allowed_lateness_in_the_sql_takes_precedence_over_the_transform() -> None:
     late = QUERY + " ALLOW LATENESS INTERVAL '2' SECOND"
     assert "allowed lateness 2s" in stream_of(DECLARED + transform('allowed_lateness = "1 minute"', sql=late))
     assert "allowed lateness 1m" in stream_of(DECLARED + transform('allowed_lateness = "1 minute"'))
 
 
-def test_late_tolerance_of_the_app_is_the_lag_of_sources_that_give_none() -> None:
+def test_late_tolerance_of_the_app_is_the_lag_of_sources_that_set_none() -> None:
     app = '[app]\neventtime.lateTolerance = "4 s"\n'
     assert "watermark lag 4s" in stream_of(app + DECLARED + transform())
     assert "watermark lag 1s" in stream_of(app + DECLARED + 'watermark_lag = "1 s"\n' + transform())
@@ -182,6 +182,19 @@ def test_event_time_can_be_switched_off_for_the_app_or_a_transform() -> None:
     assert stream_of(DECLARED + transform("eventtime.enabled = false")) == off
     on = stream_of("[app]\neventtime.enabled = false\n" + DECLARED + transform("eventtime.enabled = true"))
     assert on == stream_of(DECLARED + transform())
+
+
+JOIN = "SELECT a.v FROM s a JOIN s b WITHIN TUMBLE(INTERVAL '10' SECOND) ON a.k = b.k"
+
+
+def test_a_join_takes_lateness_and_watermarks_as_the_sql_says() -> None:
+    declared = f"CREATE SOURCE s ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms);"
+    plain = stream_of(DECLARED + transform('allowed_lateness = "1 minute"', 'late_to = "late_rows"', sql=JOIN))
+    assert plain == sql_stream(f"{declared} CREATE STREAM o AS {JOIN} ALLOW LATENESS INTERVAL '1' MINUTE")
+    graceful = JOIN.replace(" ON", " GRACE PERIOD 2 SECONDS ON")
+    assert "allowed lateness 2s" in stream_of(DECLARED + transform('allowed_lateness = "1 minute"', sql=graceful))
+    lagging = JOIN.replace("s b", "s b WATERMARK ts DELAY OF INTERVAL 9 SECONDS")
+    assert "watermark lag 9s" in stream_of(DECLARED + transform('watermark_lag = "7 s"', sql=lagging))
 
 
 # Side output ----------------------------------------------------------------------------------------------------------
@@ -229,13 +242,16 @@ def test_side_output_means_the_same_in_sql() -> None:
 # Mistakes -------------------------------------------------------------------------------------------------------------
 
 WRONG = {
+    DECLARED + transform('watermark_lag = "7 s"', sql=JOIN): (
+        "transforms.o.watermark_lag is for one input, and the SQL joins two"
+    ),
     "": "the app has no transform",
     "[app\n": "this is not TOML: ",
     "[apps]\n": "apps: there is no such table\n  help: did you mean app?",
-    "app = 1\n": "app is a table, not 1",
+    "app = 1\n": "app must be a table, not 1",
     '[app]\nshard = 2\n[transforms.o]\nsql = "x"': "app.shard: there is no such key\n  help: did you mean shards?",
-    '[app]\nshards = "2"\n[transforms.o]\nsql = "x"': "app.shards is a whole number above 0, not '2'",
-    '[app]\neventtime.enabled = "no"\n[transforms.o]\nsql = "x"': "app.eventtime.enabled is true or false",
+    '[app]\nshards = "2"\n[transforms.o]\nsql = "x"': "app.shards must be a whole number above 0, not '2'",
+    '[app]\neventtime.enabled = "no"\n[transforms.o]\nsql = "x"': "app.eventtime.enabled must be true or false",
     DECLARED + "pth = 'x'\n" + transform(): "sources.s.pth: there is no such key",
     DECLARED
     + 'connector = "fils"\n'
@@ -262,7 +278,7 @@ WRONG = {
     DECLARED.replace("BIGINT", "BIGNT") + transform(): "sources.s.columns.v: unknown type 'BIGNT'",
     DECLARED.replace("sources.s", 'sources."my source"')
     + transform(): "sources.my source: 'my source' cannot be the name of a source",
-    "[sources]\ns = 3\n" + transform(): "sources.s is a table, not 3",
+    "[sources]\ns = 3\n" + transform(): "sources.s must be a table, not 3",
     DECLARED + "[transforms.o]\n": "transforms.o has no sql",
     DECLARED
     + transform(
@@ -273,7 +289,7 @@ WRONG = {
         "allowed_lateness = 'soon'"
     ): "transforms.o.allowed_lateness: option 'allowed_lateness': 'soon' is not a duration",
     DECLARED + transform("emit = 'sometimes'"): "transforms.o.emit: unknown emit mode 'sometimes'",
-    DECLARED + transform("emit = 'final'", sql=QUERY + " EMIT FINAL"): "transforms.o.emit: the SQL says it already",
+    DECLARED + transform("emit = 'final'", sql=QUERY + " EMIT FINAL"): "transforms.o.emit: the SQL already says this",
     DECLARED + transform("late.policy = 'kind'"): "transforms.o.late.policy: option 'late.policy' cannot be 'kind'",
     DECLARED
     + transform(
@@ -282,8 +298,9 @@ WRONG = {
     DECLARED + transform("late_to = 'o'"): "transforms.o: LATE DATA TO o has the name of the stream itself",
     DECLARED + transform(sql=QUERY.replace("count(*)", "count(q)")): "transforms.o.sql: there is no column q",
     DECLARED + transform(sql="SELECT * FROM t"): "transforms.o.sql: there is no source t",
-    DECLARED + transform(sql="SELECT * FROM s; SELECT * FROM s"): "transforms.o: sql is one SELECT",
-    DECLARED + transform(sql="CREATE STREAM o AS SELECT * FROM s"): "transforms.o.sql is the SELECT of the stream o",
+    DECLARED + transform(sql="SELECT * FROM s; SELECT * FROM s"): "transforms.o: sql must be one SELECT",
+    DECLARED
+    + transform(sql="CREATE STREAM o AS SELECT * FROM s"): "transforms.o.sql must be the SELECT of the stream o",
     SOURCE
     + transform(
         "watermark_lag = '1 s'", sql="SELECT * FROM s"
@@ -291,7 +308,7 @@ WRONG = {
     SOURCE + transform("event_time_field = 'v'", sql="SELECT * FROM s"): "transforms.o.event_time_field: v is a bigint",
     DECLARED + transform() + '[sinks.out]\nfrom = "p"\nconnector = "console"\n': "sinks.out: there is no stream p",
     DECLARED + transform() + '[sinks.out]\nfrom = "o"\n': "sinks.out has no connector",
-    DECLARED + transform() + '[sinks.out]\nconnector = "console"\n': "sinks.out gets nothing",
+    DECLARED + transform() + '[sinks.out]\nconnector = "console"\n': "nothing is sent to sinks.out",
     DECLARED
     + transform()
     + '[sinks.out]\nfrom = "o"\nconnector = "console"\npath = "x"\n': "sinks.out.path: there is no such key",

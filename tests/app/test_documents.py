@@ -1,4 +1,4 @@
-"""The app files that users are shown are valid and mean what their text says."""
+"""The app files that users are shown are valid and mean what the text says."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from eventide.fluent import tumble
 from eventide.plan.difference import canonical
 from eventide.plan.logical import Filter, Project, Relation, Scan, Source, Stream, Union
 from eventide.plan.planner import plan
-from eventide.plan.validate import sources_of
+from eventide.plan.reads import sources_of
 from tests.fluent.support import unbound
 from tests.sql.support import stream
 
@@ -72,5 +72,5 @@ def test_clauses_options_toml_and_steps_are_one_plan() -> None:
     streams = [from_sql(CLAUSES), from_sql(OPTIONS), load_app(TOML).catalog.streams["o"], embedded(from_steps())]
     assert len({canonical(made) for made in streams}) == 1
     assert len({plan(made).plan_id for made in streams}) == 1
-    declared: list[Source] = [source for made in streams for source in sources_of(made.query.input)]
+    declared: list[Source] = [source for made in streams for source in sources_of(made.query)]
     assert all(source == declared[0] for source in declared) and declared[0].event_time is not None

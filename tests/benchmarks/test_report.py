@@ -73,7 +73,7 @@ def test_the_page_of_the_project_has_the_block() -> None:
     assert page.read_text().count(BEGIN) == page.read_text().count(END) == 1
 
 
-def test_a_picture_is_drawn(tmp_path: Path) -> None:
+def test_a_plot_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from benchmarks.plot import draw
 

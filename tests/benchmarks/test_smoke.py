@@ -1,4 +1,4 @@
-"""The harness on Spark: engines take turns over few rows, and one that gives something wrong is caught."""
+"""The harness on Spark: engines take turns over a few rows, and one that returns a wrong result is caught."""
 
 from __future__ import annotations
 

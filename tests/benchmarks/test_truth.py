@@ -1,4 +1,4 @@
-"""The generated files, and the truth that engines are held to, against plain Python over the same rows."""
+"""The generated files, and the truth that engines are held to, checked by plain Python over the same rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def by_hand(workload: Workload, size: int, slide: int, batches: dict[int, list[d
     ],
     ids=["tumbling", "hopping", "late", "duplicates"],
 )
-def test_the_truth_is_what_counting_row_by_row_gives(workload: Workload, tmp_path: Path) -> None:
+def test_the_truth_equals_counting_row_by_row(workload: Workload, tmp_path: Path) -> None:
     files = files_of(workload, tmp_path)
     window = workload.window
     size, slide = (window.size_ms, window.slide_ms) if isinstance(window, Hop) else (Tumble().size_ms, Tumble().size_ms)
@@ -87,7 +87,7 @@ def test_sessions_end_where_the_gap_begins(tmp_path: Path) -> None:
     assert expected(workload, files) == closed(groups, max(ts for _, ts, _ in rows) - LAG_MS)
 
 
-def test_late_rows_are_one_in_so_many_and_begin_after_the_warm_up(tmp_path: Path) -> None:
+def test_the_share_of_late_rows_is_right_and_they_begin_after_the_warm_up(tmp_path: Path) -> None:
     late = replace(SMALL, data=Data(keys=20, late_one_in=100))
     folders = [tmp_path / name for name in ("plain", "late")]
     for folder in folders:

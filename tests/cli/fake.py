@@ -1,4 +1,4 @@
-"""A database without Spark, for what the command line does around it."""
+"""A fake database without Spark, to test what the command line does around it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_the_carets_of_a_sql_error_stay_below_the_sql_on_a_narrow_terminal() -> 
     assert hint == "  help: write a"
 
 
-def test_a_bug_of_ours_is_called_internal() -> None:
+def test_a_bug_in_eventide_is_called_internal() -> None:
     console, out = plain()
     print_error(console, EngineError("accounts do not balance"))
     assert out.getvalue() == "internal error: accounts do not balance\n"

@@ -1,4 +1,4 @@
-"""The demo's clicks, and the windows that it tells of."""
+"""The demo's clicks, and the windows it reports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_clicks_are_messy_in_the_way_that_the_demo_says(tmp_path: Path) -> None:
     assert all(delay <= timedelta(seconds=2.1) or delay > timedelta(seconds=10) for delay in delays)
 
 
-def test_each_closed_window_is_told_once() -> None:
+def test_each_closed_window_is_reported_once() -> None:
     noon = datetime(2025, 1, 31, 12, tzinfo=UTC)
 
     def row(second: int, page: str) -> dict[str, object]:

@@ -47,7 +47,7 @@ def written(app: Path) -> list[tuple[str, int]]:
     return sorted((row["k"], row["total"]) for row in rows)
 
 
-def test_a_run_goes_on_where_the_last_one_stopped_until_control_c_emits_what_is_open(app: Path) -> None:
+def test_a_run_continues_where_the_last_one_stopped_until_control_c_emits_what_is_open(app: Path) -> None:
     command = [*EVENTIDE, "run", str(app), "--checkpoint", str(app.parent / "state")]
     put(app, "1.json", ("a", 1, 100), ("a", 2, 1500))
     first = subprocess.run([*command, "--once"], capture_output=True, text=True, env=PLAIN, timeout=180)
@@ -75,7 +75,7 @@ def test_a_run_goes_on_where_the_last_one_stopped_until_control_c_emits_what_is_
 def test_the_shell_takes_a_pipe(
     keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In this process, which has a Spark already."""
+    """In this process, which already has a Spark."""
     monkeypatch.setattr(
         sys,
         "stdin",

@@ -135,7 +135,7 @@ def test_init_writes_a_valid_app_file_and_never_overwrites(tmp_path: Path, capsy
     assert outcome(capsys, "validate", str(file))[1] == "ok: 1 source, 1 stream, 1 sink\n"
     file.write_text("mine")
     code, _, err = outcome(capsys, "init", str(file))
-    assert code == 1 and "is there already" in err and file.read_text() == "mine"
+    assert code == 1 and "already exists" in err and file.read_text() == "mine"
     assert outcome(capsys, "init", str(tmp_path / "app.sql"))[0] == 1
 
 
@@ -164,7 +164,7 @@ def test_why_reads_a_checkpoint_and_changes_nothing(tmp_path: Path, capsys: pyte
 
 def test_why_says_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = outcome(capsys, "why", "o", "--checkpoint", str(tmp_path / "nowhere"))
-    assert code == 1 and "is no checkpoint of Eventide" in err and not (tmp_path / "nowhere").exists()
+    assert code == 1 and "is not an Eventide checkpoint" in err and not (tmp_path / "nowhere").exists()
     (tmp_path / "catalog.json").write_text(json.dumps([SOURCE, STREAM]))
     code, _, err = outcome(capsys, "why", "per_usr", "--checkpoint", str(tmp_path))
     assert code == 1 and "did you mean per_user?" in err

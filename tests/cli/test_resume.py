@@ -1,4 +1,4 @@
-"""`eventide validate --against`: whether a changed file can go on from a checkpoint."""
+"""`eventide validate --against`: whether a changed file can continue from a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREATE STREAM o AS SELECT k, sum(v) AS total FROM s GROUP BY k, TUMBLE(ts, INTER
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """What a run of SQL leaves, as far as plans go."""
+    """What a run of SQL leaves behind, as far as plans are concerned."""
     layout, made = Layout(tmp_path / "checkpoint"), catalog(SQL)
     layout.plan("o").parent.mkdir(parents=True)
     layout.catalog.write_text(json.dumps(made.texts()))
@@ -43,27 +43,27 @@ def validate(tmp_path: Path, checkpoint: Path, sql: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_same_meaning_goes_on_whatever_its_spelling(tmp_path: Path, checkpoint: Path) -> None:
+def test_the_same_meaning_continues_whatever_its_spelling(tmp_path: Path, checkpoint: Path) -> None:
     code, told = validate(tmp_path, checkpoint, SQL.replace("SELECT k,", "SELECT  k, -- the key\n"))
-    assert code == 0 and "o: goes on" in told and "can go on from this checkpoint" in told
+    assert code == 0 and "o: continues" in told and "can continue from this checkpoint" in told
 
 
-def test_another_window_does_not_and_the_difference_is_shown(tmp_path: Path, checkpoint: Path) -> None:
+def test_another_window_does_not_continue_and_the_difference_is_shown(tmp_path: Path, checkpoint: Path) -> None:
     code, told = validate(tmp_path, checkpoint, SQL.replace("'10' SECOND", "'20' SECOND"))
     assert code == 1 and "- window: tumble size 10s" in told and "+ window: tumble size 20s" in told
-    assert "cannot go on from this checkpoint" in told
+    assert "cannot continue from this checkpoint" in told
 
 
-def test_a_new_stream_starts_without_state_and_one_that_is_gone_runs_on(tmp_path: Path, checkpoint: Path) -> None:
+def test_a_new_stream_starts_without_state_and_a_removed_one_keeps_running(tmp_path: Path, checkpoint: Path) -> None:
     code, told = validate(tmp_path, checkpoint, SQL.replace("STREAM o", "STREAM p"))
-    assert code == 0 and "p: new, starts without state" in told and "it runs on until DROP STREAM o" in told
+    assert code == 0 and "p: new, starts without state" in told and "it keeps running until DROP STREAM o" in told
 
 
 def test_another_source_and_a_replaced_stream_stop_it(tmp_path: Path, checkpoint: Path) -> None:
     code, told = validate(tmp_path, checkpoint, SQL.replace("k STRING", "k BIGINT"))
     assert code == 1 and "the source s is in the checkpoint with another definition" in told
     code, told = validate(tmp_path, checkpoint, SQL.replace("CREATE STREAM", "CREATE OR REPLACE STREAM"))
-    assert code == 1 and "gives up its state" in told
+    assert code == 1 and "discards its state" in told
 
 
 def test_another_number_of_shards_stops_it(tmp_path: Path, checkpoint: Path) -> None:
@@ -75,12 +75,12 @@ def test_another_number_of_shards_stops_it(tmp_path: Path, checkpoint: Path) -> 
 def test_a_file_may_drop_what_the_checkpoint_has(tmp_path: Path, checkpoint: Path) -> None:
     source = SQL.splitlines()[0]
     code, told = validate(tmp_path, checkpoint, f"DROP STREAM o;\n{source}")
-    assert code == 0 and "runs on" not in told
+    assert code == 0 and "keeps running" not in told
     code, told = validate(tmp_path, checkpoint, f"DROP STREAM o; DROP STREAM o;\n{source}")
     assert code == 1
 
 
-def test_a_folder_that_is_no_checkpoint_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_checkpoint_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "app.sql").write_text(SQL)
     done = CliRunner().invoke(app, ["validate", str(tmp_path / "app.sql"), "--against", str(tmp_path / "none")])
-    assert done.exit_code == 1 and "is no checkpoint of Eventide" in str(done.exception)
+    assert done.exit_code == 1 and "is not an Eventide checkpoint" in str(done.exception)

@@ -40,7 +40,7 @@ def test_several_statements_on_a_line_run_one_by_one(session: Session) -> None:
     assert session.db.calls == [("execute", "CREATE A"), ("execute", "CREATE B")]
 
 
-def test_an_error_is_shown_and_the_shell_goes_on(session: Session) -> None:
+def test_an_error_is_shown_and_the_shell_continues(session: Session) -> None:
     session.feed("SELECT BAD; CREATE B;")
     assert session.err.getvalue().splitlines() == [
         "error: what is BAD?",
@@ -58,7 +58,7 @@ def test_the_last_statement_of_a_pipe_needs_no_semicolon(session: Session) -> No
     assert session.db.calls == [("execute", "CREATE A -- done\n-- really")]
 
 
-def test_a_comment_at_the_end_of_a_pipe_is_no_statement(session: Session) -> None:
+def test_a_comment_at_the_end_of_a_pipe_is_not_a_statement(session: Session) -> None:
     session.feed("CREATE A;\n-- bye\n")
     session.shell.finish()
     assert session.db.calls == [("execute", "CREATE A")]
@@ -117,7 +117,7 @@ def test_advance_takes_milliseconds_or_a_time(session: Session) -> None:
     assert "not a time: soon" in session.err.getvalue()
 
 
-def test_read_side_and_accounts_show_what_a_stream_gave(session: Session) -> None:
+def test_read_side_and_accounts_show_what_a_stream_emitted(session: Session) -> None:
     assert "2026-01-31 12:00:00" in session.feed("\\read per_user") and "2 rows" in session.out.getvalue()
     assert "the first 1 shown" in session.feed("\\read per_user 1")
     assert session.feed("\\side per_user error").split() == ["kind", "error", "reason", "allowed_lateness_exceeded"]

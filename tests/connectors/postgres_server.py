@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own for the tests: Debian's binaries, a temporary folder, a free port."""
+"""A separate PostgreSQL server for the tests: Debian's binaries, a temporary folder, a free port."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def binaries() -> Path | None:
 
 
 def _account() -> str | None:
-    """PostgreSQL refuses to run as root: who runs it then."""
+    """The user to run PostgreSQL as, since it refuses to run as root."""
     if os.geteuid() != 0:
         return None
     names = {user.pw_name for user in pwd.getpwall()}

@@ -35,7 +35,7 @@ def spark(keep_spark: SparkSession) -> SparkSession:
 
 
 def lines(spark: SparkSession, path: str, target: int, state: Path) -> DataFrame:
-    """The lines of files, as a scan reads them that leaves them to Spark."""
+    """The lines of files, read by a scan that leaves decoding to Spark."""
     TimeBoundFile(state / "line.json").draw(None)
     scan = FusedScan(RawLines(()), Resolution(), None, (), Packing(0, (0,), ShardBy(), 0))
     return scanned(
@@ -141,7 +141,7 @@ def test_a_file_that_has_gone_stops_the_stream_and_is_named(spark: SparkSession,
     assert isinstance(error, SourceError) and str(tmp_path / "in" / "a") in error.message and error.help
 
 
-def test_a_path_that_spark_alone_can_read_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_path_that_only_spark_can_read_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="s3a://bucket/in"):
         lines(spark, "s3a://bucket/in", SECOND, tmp_path)
 
@@ -158,7 +158,7 @@ def reader_processes() -> list[psutil.Process]:
 def command(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())
-    except psutil.NoSuchProcess:  # it has ended, and nobody has asked for its result yet
+    except psutil.NoSuchProcess:  # it has ended, but nobody has collected its status yet
         return ""
 
 

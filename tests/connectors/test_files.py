@@ -120,7 +120,7 @@ def test_a_parquet_file_of_another_schema_stops_the_stream_with_a_clear_error(db
     assert "py4j" not in str(raised.value) and len(str(raised.value).splitlines()) < 6
 
 
-def test_the_rate_source_makes_rows_by_itself(db: Database) -> None:
+def test_the_rate_source_generates_rows(db: Database) -> None:
     db.execute("""
         CREATE SOURCE r WITH ('connector' = 'rate', 'rows_per_second' = '50');
         CREATE STREAM o AS SELECT window_start, count(*) AS n FROM r GROUP BY TUMBLE(timestamp, INTERVAL '1' SECOND)

@@ -1,4 +1,4 @@
-"""Files that tasks read by themselves give what files read by Spark give: rows, side outputs and accounts."""
+"""Files that tasks read themselves yield the same rows, side outputs and accounts as files that Spark reads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUERIES = {
 
 
 def rows_of(number: int, count: int = 400) -> list[dict[str, Any]]:
-    """Around `number` seconds, some far behind, some without a time or with one that lies in the far future."""
+    """Around `number` seconds, some far behind, some without a time or with one in the far future."""
     chance = random.Random(number)
     rows = []
     for n in range(count):
@@ -90,8 +90,8 @@ def outcome(db: Database, stream: str = "o", *, ordered: bool = False) -> dict[s
 @pytest.mark.parametrize(
     ("name", "format"), [*((name, "json") for name in QUERIES), ("windows", "parquet"), ("in order", "parquet")]
 )
-def test_a_fused_scan_changes_no_outcome(db_factory: Factory, tmp_path: Path, name: str, format: str) -> None:
-    """The query, fused and not, side by side; the second round goes on from the checkpoint."""
+def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path: Path, name: str, format: str) -> None:
+    """The query, fused and not, side by side; the second round continues from the checkpoint."""
     folder = tmp_path / "in"
     folder.mkdir()
     sql = f"""
@@ -122,7 +122,7 @@ def test_duplicates_are_found_across_a_fused_scan_and_lines_left_to_spark(db: Da
     """)
     assert "tasks read" in db.explain("o")
     (tmp_path / "1.json").write_text('{"id": 1, "v": 5, "ts": 100}\n{"id": 2, "v": 6, "ts": 100}\n')
-    (tmp_path / "2.json").write_text('{"id": 1, "v": 5, "ts": 100, "ts": 100}\n')  # a name twice: Spark's to decode
+    (tmp_path / "2.json").write_text('{"id": 1, "v": 5, "ts": 100, "ts": 100}\n')  # a duplicate name: left to Spark
     db.advance_watermark("s", 5000)
     db.tick()
     assert [(row["n"], row["t"]) for row in db.read("o")] == [(2, 11)]

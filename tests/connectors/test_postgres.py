@@ -89,7 +89,7 @@ def test_a_batch_that_is_written_twice_is_there_once(postgres: Server) -> None:
     assert ask(postgres, "SELECT count(*) FROM once") == [(6,)], "another stream has its own numbers"
 
 
-def test_rows_with_a_key_take_the_place_of_older_ones(postgres: Server) -> None:
+def test_rows_with_a_key_replace_older_ones(postgres: Server) -> None:
     writer = sink(postgres, "latest", key="window_id, k")
     writer.write(0, pa.table({"window_id": ["w1", "w1"], "k": ["a", None], "n": [1, 2]}))
     writer.write(1, pa.table({"window_id": ["w1", "w2", "w1"], "k": [None, "a", None], "n": [3, 4, 5]}))
@@ -107,7 +107,7 @@ def test_a_change_log_with_a_key_keeps_the_table_as_it_should_be(postgres: Serve
     assert ask(postgres, "SELECT * FROM changes") == [("a", 2)]
 
 
-def test_a_batch_that_fails_leaves_nothing_and_goes_through_once_mended(postgres: Server) -> None:
+def test_a_batch_that_fails_leaves_nothing_and_succeeds_once_the_cause_is_fixed(postgres: Server) -> None:
     ask(postgres, "CREATE TABLE strict (k text, n bigint CHECK (n < 10))")
     writer = sink(postgres, "strict")
     with pytest.raises(SinkError, match=r"the sink out cannot write to the table strict: .*violates check constraint"):
@@ -117,7 +117,7 @@ def test_a_batch_that_fails_leaves_nothing_and_goes_through_once_mended(postgres
     assert ask(postgres, "SELECT count(*) FROM strict") == [(1,)]
 
 
-def test_a_server_that_went_away_and_came_back_is_found_again(postgres: Server) -> None:
+def test_a_server_that_went_away_and_came_back_is_used_again(postgres: Server) -> None:
     writer = sink(postgres, "again")
     writer.write(0, pa.table({"n": [1]}))
     postgres.stop()

@@ -69,9 +69,9 @@ def test_late_rows_correct_what_their_windows_gave_and_each_does_so_once(
     listed = run(["late", "list", "o", "--checkpoint", str(tmp_path / "checkpoint")])
     assert "o: 5 late rows, 5 replayed" in listed and "allowed_lateness_exceeded 5" in listed and "up to 15s" in listed
     advice = run(["late", "advise", "o", "--checkpoint", str(tmp_path / "checkpoint")])
-    assert "37.5 % of the rows were in time" in advice and "8s 1ms" in advice
+    assert "37.5 % of the rows were on time" in advice and "8s 1ms" in advice
     held = run(["state", "o", "--checkpoint", str(tmp_path / "checkpoint")])
-    assert "open windows" in held and "the watermark at which the oldest closes" in held
+    assert "open windows" in held and "watermark at which the oldest closes" in held
 
 
 STEPS = {
@@ -84,7 +84,7 @@ STEPS = {
 
 
 def failing(function: Callable[..., Any], afterwards: bool) -> Callable[..., Any]:
-    """Raises in place of `function`, or when it has done its work."""
+    """Raises instead of calling `function`, or after calling it."""
 
     def fail(*arguments: Any, **options: Any) -> None:
         if afterwards:
@@ -206,7 +206,7 @@ def late(watermark_ms: int, ts_ms: int, end_ms: int) -> dict[str, Any]:
     }
 
 
-def test_advice_is_what_the_missed_windows_had_to_wait() -> None:
+def test_advice_is_how_much_longer_the_missed_windows_had_to_wait() -> None:
     stream = catalog(f"{SOURCE} CREATE STREAM o AS {QUERY} ALLOW LATENESS INTERVAL '1' SECOND").streams["o"]
     rows = [late(2000, 500, 1000), late(2500, 500, 1000), late(60_000, 500, 1000)]
     found = ledger(stream, pa.Table.from_pylist(rows, schema=PAYLOAD_SCHEMA))

@@ -60,17 +60,17 @@ def test_no_rows_yet() -> None:
     assert told(filtered, account(rows_in=0))[1] == "Rows that do not meet k > 'a' do not count."
 
 
-def test_one_source_that_has_not_come_so_far() -> None:
+def test_one_source_that_has_not_got_that_far() -> None:
     open_window = {"open_windows#0": 1, "next_close#0": at(70), "open_windows#1": 0, "next_close#1": at(10)}
     kept = account({"clicks": {"watermark": 3, "max_timestamp_seen": 8}}, open_window)
     assert told(ONE, kept, watermark=3) == [
         "o: the oldest open window is [2025-01-31 12:00:00, 2025-01-31 12:00:10).",
         "It closes when the watermark reaches 2025-01-31 12:01:10 (its end + 1m allowed lateness).",
-        "The watermark is 2025-01-31 12:00:03: the newest row of clicks is of 2025-01-31 12:00:08, less the lag of 5s.",
-        "clicks has not come so far: its newest row is of 2025-01-31 12:00:08 and its lag is 5s.",
+        "The watermark is 2025-01-31 12:00:03: the newest time in clicks, 2025-01-31 12:00:08, less the lag of 5s.",
+        "clicks has not got that far: its newest row has the time 2025-01-31 12:00:08 and its lag is 5s.",
         "A row of clicks with a time of 2025-01-31 12:01:15 or later would close it.",
         "Or, if no earlier row follows: db.advance_watermark('clicks', 1738324870000).",
-        "Or db.stop(): a graceful stop gives out everything that is open.",
+        "Or db.stop(): a graceful stop emits everything that is open.",
     ]
 
 
@@ -82,10 +82,11 @@ def test_one_slow_source_of_two() -> None:
     assert told(TWO, account(sources, {"open_windows#0": 2, "next_close#0": at(70)}), watermark=3)[2:] == [
         "The watermark is 2025-01-31 12:00:03: the smallest of clicks (2025-01-31 12:05:00) and views "
         "(2025-01-31 12:00:03).",
-        "views holds it back: its newest row is of 2025-01-31 12:00:08 and its lag is 5s.",
+        "views holds it back: its newest row has the time 2025-01-31 12:00:08 and its lag is 5s.",
         "A row of views with a time of 2025-01-31 12:01:15 or later would close it.",
         "Or, if no earlier row follows: db.advance_watermark('views', 1738324870000).",
-        "Or give views an idle_timeout: WITH ('idle_timeout' = '30 seconds'); silent, it holds nobody back.",
+        "Or give views an idle_timeout: WITH ('idle_timeout' = '30 seconds'); then it holds nobody back while it "
+        "is silent.",
     ]
 
 
@@ -94,9 +95,9 @@ def test_a_source_that_was_never_seen() -> None:
     lines = told(TWO, account(sources, {"open_windows#0": 2, "next_close#0": at(70)}))
     assert (
         lines[2]
-        == "There is no watermark yet: views has given no usable row, and the watermark is the smallest of all sources."
+        == "There is no watermark yet: views has had no usable row, and the watermark is the smallest of all sources."
     )
-    assert lines[3] == "views holds it back: it has given no usable row."
+    assert lines[3] == "views holds it back: it has had no usable row."
 
 
 def test_both_sources_are_behind() -> None:
@@ -115,9 +116,9 @@ def test_an_idle_timeout_is_waited_for_or_has_passed() -> None:
     }
     kept = account(sources, {"open_windows#0": 2, "next_close#0": at(70)})
     both = TWO.replace("views", "taps")
-    assert told(both, kept, watermark=8)[-1] == "Or wait: after 30s without rows taps holds clicks back no longer."
+    assert told(both, kept, watermark=8)[-1] == "Or wait: after 30s without rows taps no longer holds clicks back."
     idle = told(both, kept, watermark=8, idle=("taps",))[-1]
-    assert idle == "taps is idle (no row for 30s): it will hold the others back no longer."
+    assert idle == "taps is idle (no row for 30s): it will no longer hold the others back."
 
 
 def test_a_watermark_that_was_set_from_outside() -> None:
@@ -126,7 +127,7 @@ def test_a_watermark_that_was_set_from_outside() -> None:
     )
     lines = told(ONE, kept, watermark=20)
     assert lines[2] == "The watermark is 2025-01-31 12:00:20: that of clicks."
-    assert lines[3] == "clicks has not come so far: its watermark was set to 2025-01-31 12:00:20."
+    assert lines[3] == "clicks has not got that far: its watermark was set to 2025-01-31 12:00:20."
 
 
 def test_a_window_that_is_due() -> None:
@@ -135,7 +136,7 @@ def test_a_window_that_is_due() -> None:
         "That is enough: it closes with the next batch."
     )
     assert told(ONE, account({"clicks": {"watermark": 80}}, gauges), watermark=30)[-1].startswith(
-        "Its sources are past that already"
+        "Its sources are already past that"
     )
 
 
@@ -146,8 +147,8 @@ def test_all_closed() -> None:
         watermark=100,
     )
     assert lines == [
-        "o: nothing is open. 1,200 windows have closed and given what they had.",
-        "Of 10 rows so far 3 are late and 1 is an error: db.side_output('o') has them.",
+        "o: nothing is open. 1,200 windows have closed and emitted their results.",
+        "Of 10 rows so far, 3 are late and 1 is an error: db.side_output('o') has them.",
     ]
 
 
@@ -180,28 +181,28 @@ def test_other_windows_and_orders() -> None:
     gauges = {"open_windows#0": 1, "next_close#0": at(45)}
     assert (
         told(session, account(gauges=gauges))[0]
-        == "o: the oldest open session ends at 2025-01-31 12:00:45, unless more rows of it come."
+        == "o: the oldest open session ends at 2025-01-31 12:00:45, unless more of its rows come."
     )
     assert told(slide, account(gauges={"buffer_size#0": 1, "next_close#0": at(45)}))[:2] == [
-        "o: the oldest row that waits for the rows behind it is of 2025-01-31 12:00:40.",
-        "It leaves when the watermark reaches 2025-01-31 12:00:45 (its time + 5s lookahead).",
+        "o: the oldest row waiting for the rows after it has the time 2025-01-31 12:00:40.",
+        "It is emitted when the watermark reaches 2025-01-31 12:00:45 (its time + 5s lookahead).",
     ]
     ordered = "CREATE STREAM o AS SELECT * FROM clicks ORDER BY ts"
     waiting = told(ordered, account(gauges={"buffer_size#0": 4, "next_close#0": at(2.5)}))
-    assert waiting[0] == "o: the oldest row that waits for its turn is of 2025-01-31 12:00:02.5."
-    assert "rows leave as they come" in told("CREATE STREAM o AS SELECT * FROM clicks", account())[0]
-    assert "look back only" in told(slide.replace(", 5)", ")"), account())[0]
+    assert waiting[0] == "o: the oldest row waiting for its turn has the time 2025-01-31 12:00:02.5."
+    assert "rows are emitted as they come" in told("CREATE STREAM o AS SELECT * FROM clicks", account())[0]
+    assert "only look back" in told(slide.replace(", 5)", ")"), account())[0]
 
 
 def test_what_else_may_be_the_reason() -> None:
     base = "CREATE STREAM o AS SELECT k, count(*) AS n FROM clicks GROUP BY k, TUMBLE(ts, '10 s')"
     kept = account({"clicks": {"watermark": 3}}, {"open_windows#0": 1, "next_close#0": at(70)})
-    assert "HAVING keeps groups back that do not meet it." in told(f"{base} HAVING n > 3", kept, watermark=3)
+    assert "HAVING filters out groups that do not meet it." in told(f"{base} HAVING n > 3", kept, watermark=3)
     assert told(f"{base} EMIT ON UPDATE", kept, watermark=3)[-1].startswith(
-        "EMIT ON UPDATE gives rows after each batch"
+        "EMIT ON UPDATE emits rows after each batch"
     )
     twice = told(f"{base} EMIT ON WATERMARK ALLOW LATENESS '1 m'", kept, watermark=3)
     assert twice[:2] == [
         "o: 1 window is open.",
-        "The first to give anything does so when the watermark reaches 2025-01-31 12:01:10.",
+        "The first of them emits when the watermark reaches 2025-01-31 12:01:10.",
     ]

@@ -50,7 +50,7 @@ def test_durations_are_read(text: str, micros: int) -> None:
         (f"{'9' * 5000} days", "over 30 digits"),
     ],
 )
-def test_what_is_no_duration_is_refused_with_help(text: str, message: str) -> None:
+def test_text_that_is_not_a_duration_is_refused_with_help(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message) as raised:
         parse_duration(text)
     assert raised.value.help

@@ -42,7 +42,7 @@ def test_a_custom_type_can_be_registered_and_replaced() -> None:
 
 
 @pytest.mark.parametrize("name", ["spark", "ISO8601", "unixtimestamp"])
-def test_a_built_in_name_cannot_be_taken(name: str) -> None:
+def test_a_built_in_type_cannot_be_replaced(name: str) -> None:
     with pytest.raises(OptionError, match="built in"):
         EventTimeTypes().register(name, str)
 

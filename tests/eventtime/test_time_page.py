@@ -1,4 +1,4 @@
-"""The page docs/time.md says what is true: its example runs, and its timelines come out as drawn."""
+"""The page docs/time.md is true: its example runs, and its timelines come out as drawn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def database(query: str, more: str = "", sources: tuple[str, ...] = ("s",), cloc
 
 
 def tell(db: ReferenceDatabase, *times: float, source: str = "s") -> list[tuple[Any, ...]]:
-    """Write rows with these times as one batch; what has come out since."""
+    """Write rows with these times as one batch; returns what has been emitted since."""
     before = len(db.read("o"))
     db.write(source, [(1, float(at)) for at in times])
     db.tick()

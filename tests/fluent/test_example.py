@@ -1,4 +1,4 @@
-"""The example of the fluent API runs and gives what it should."""
+"""The fluent API's example runs and prints what it should."""
 
 from __future__ import annotations
 

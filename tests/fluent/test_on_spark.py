@@ -1,4 +1,4 @@
-"""The fluent API on a Spark session of the user's own: DataFrames back, one query with accounts, clear refusals."""
+"""The fluent API on a user's own Spark session: DataFrames back, one query with accounts, clear errors."""
 
 from __future__ import annotations
 

@@ -8,9 +8,14 @@ import pytest
 
 import eventide
 from eventide.errors import EventideError
-from eventide.fluent import FluentStream, hop, session, slide, tumble
+from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, tumble
 from eventide.plan.difference import canonical
 from tests.fluent.support import clicks, sql_over, unbound
+
+
+def taps() -> FluentStream:
+    return unbound("taps").event_time("at", lag="1 s")
+
 
 PAIRS: dict[str, tuple[FluentStream, str]] = {
     "a tumbling window": (
@@ -106,6 +111,64 @@ PAIRS: dict[str, tuple[FluentStream, str]] = {
         "CREATE STREAM o WITH ('eventtime.enabled' = 'false') AS "
         "SELECT window_start, window_end, count(*) AS n FROM clicks GROUP BY TUMBLE(ts, '1 m')",
     ),
+    "growing windows": (
+        clicks().group_by("k").window(cumulate(size="1 h", step="1 m")).agg(n="count(*)"),
+        "SELECT window_start, window_end, k, count(*) AS n FROM clicks GROUP BY k, CUMULATE(ts, '1 m', '1 h')",
+    ),
+    "a join of tumbling windows": (
+        clicks().join(taps(), on="k", within=tumble("5 s", offset="1 s"), how="left").select("k", "taps.v AS w"),
+        "SELECT k, taps.v AS w FROM clicks LEFT JOIN taps WITHIN TUMBLE('5 s', '1 s') USING (k)",
+    ),
+    "a join by a condition, at the close of its window": (
+        clicks()
+        .where("v > 0")
+        .join(taps().select("k", "v AS w"), on="upper(clicks.k) = taps.k AND w < v", within=session("5 s"))
+        .select("clicks.k", "window_start")
+        .emit("on window close")
+        .allow_lateness("1 m"),
+        "SELECT c.k, window_start FROM (SELECT * FROM clicks WHERE v > 0) c JOIN (SELECT k, v AS w FROM taps) t "
+        "WITHIN SESSION('5 s') ON upper(c.k) = t.k AND w < v EMIT ON WINDOW CLOSE ALLOW LATENESS '1 m'",
+    ),
+    "a join of tumbling and sliding windows": (
+        clicks().join(taps(), on=["k", "x"], within=(tumble("5 s"), hop("4 s", "2 s")), how="full").select("k", "x"),
+        "SELECT k, x FROM clicks FULL JOIN taps WITHIN TUMBLE('5 s') AND HOP('2 s', '4 s') USING (k, x)",
+    ),
+    "a join within an interval": (
+        clicks().join(taps(), on="k", within=interval(before="1 s", after=dt.timedelta(minutes=1)), how="anti"),
+        "SELECT * FROM clicks LEFT ANTI JOIN taps WITHIN (1 SECOND, 1 MINUTE) USING (k)",
+    ),
+    "a join within a distance, and what comes behind it": (
+        clicks()
+        .join(taps(), on="k", within=interval("1 s"))
+        .where("clicks.v < taps.v")
+        .select("k", "taps.v - clicks.v AS d")
+        .where("d > 3"),
+        "SELECT * FROM (SELECT k, taps.v - clicks.v AS d FROM clicks JOIN taps WITHIN 1 SECOND USING (k) "
+        "WHERE clicks.v < taps.v) WHERE d > 3",
+    ),
+    "a join whose condition bounds the time": (
+        clicks()
+        .join(taps(), on="clicks.k = taps.k AND taps.at BETWEEN clicks.ts AND clicks.ts + INTERVAL 1 HOUR")
+        .select("clicks.v"),
+        "SELECT clicks.v FROM clicks, taps WHERE clicks.k = taps.k AND taps.at BETWEEN clicks.ts AND clicks.ts + "
+        "INTERVAL '1' HOUR",
+    ),
+    "the last row before": (
+        clicks().join_asof(taps(), on="k", how="left").select("clicks.v", "taps.x"),
+        "SELECT clicks.v, taps.x FROM clicks ASOF LEFT JOIN taps MATCH_CONDITION (clicks.ts >= taps.at) USING (k)",
+    ),
+    "a later row, not too late": (
+        clicks()
+        .join_asof(taps(), on="k", direction="forward", tolerance="5 s", allow_exact_matches=False)
+        .select("clicks.v"),
+        "SELECT clicks.v FROM clicks ASOF JOIN taps ON clicks.k = taps.k AND clicks.ts < taps.at "
+        "AND taps.at <= clicks.ts + INTERVAL '5' SECOND",
+    ),
+    "the nearest row": (
+        clicks().join_asof(taps(), on="clicks.k = taps.x", direction="nearest", tolerance="5 s").select("clicks.v"),
+        "SELECT clicks.v FROM clicks ASOF JOIN taps MATCH_CONDITION (NEAREST(clicks.ts, taps.at) "
+        "AND abs(clicks.ts - taps.at) <= INTERVAL '5' SECOND) ON clicks.k = taps.x",
+    ),
     "a stream and columns whose names are words of SQL": (
         unbound("stream", (("user", "string"), ("end", "timestamp")))
         .event_time("end")
@@ -150,6 +213,7 @@ def test_explain_shows_the_plan_as_a_tree() -> None:
 
 def test_the_public_names_are_there_in_any_order_of_use() -> None:
     assert eventide.tumble is tumble and eventide.hop is hop and eventide.session is session and eventide.slide is slide
+    assert eventide.cumulate is cumulate and eventide.interval is interval
     assert callable(eventide.stream) and callable(eventide.configure)
 
 
@@ -166,12 +230,12 @@ WRONG = [
     (lambda: clicks().window(tumble("1 m")).agg(n="count(q)").plan(), "agg(n): there is no column q"),
     (lambda: clicks().window(tumble("1 m")).agg(n="v").plan(), "agg(n): v is neither a group key nor aggregated"),
     (lambda: clicks().window(tumble("1 m")).agg(), "agg() needs an aggregate"),
-    (lambda: clicks().group_by("k").agg(n="count(*)").plan(), "agg() without a window would never give anything"),
-    (lambda: clicks().group_by("k").window(tumble("1 m")).plan(), "group_by() and window() alone give nothing"),
+    (lambda: clicks().group_by("k").agg(n="count(*)").plan(), "agg() without a window would never emit anything"),
+    (lambda: clicks().group_by("k").window(tumble("1 m")).plan(), "group_by() and window() alone select nothing"),
     (lambda: clicks().window("1 m"), "window() takes a window"),  # type: ignore[arg-type]
     (lambda: tumble("ten"), "tumble(size): 'ten' is not a duration"),
     (lambda: tumble("0 s"), "tumble(): the window's size is 0"),
-    (lambda: tumble(10), "a duration is text or a timedelta"),  # type: ignore[arg-type]
+    (lambda: tumble(10), "a duration must be text or a timedelta"),  # type: ignore[arg-type]
     (lambda: hop(size="5 s", slide="10 s"), "hop(): the slide (10s) is larger than the size (5s)"),
     (lambda: slide("0 s"), "slide(lookback)"),
     (lambda: unbound().event_time("tss"), "event_time(column): there is no column tss\n  help: did you mean ts?"),
@@ -180,7 +244,7 @@ WRONG = [
     (lambda: unbound().event_time("at", lag="5"), "event_time(lag): "),
     (lambda: clicks().deduplicate("idd", within="1 m"), "deduplicate(): there is no column idd"),
     (lambda: clicks().deduplicate(within="1 m"), "deduplicate() needs a column"),
-    (lambda: clicks().select("k").event_time("at"), "event_time() is about the DataFrame's own columns"),
+    (lambda: clicks().select("k").event_time("at"), "event_time() applies to the DataFrame's own columns"),
     (lambda: clicks().emit("on close"), "emit(): there is no mode 'on close'"),
     (lambda: clicks().emit(), "emit() takes a mode or every="),
     (lambda: clicks().late_policy("lenient"), "late_policy(): there is no policy 'lenient'"),
@@ -193,6 +257,39 @@ WRONG = [
         "max_groups(): option 'max_groups' is a whole number",
     ),
     (lambda: clicks().union(clicks()), "two streams are called clicks"),
+    (lambda: clicks().join(clicks(), on="k", within=tumble("1 m")), "two streams are called clicks"),
+    (lambda: clicks().join(taps(), on="k", within="1 m"), "join(within) takes a window"),  # type: ignore[arg-type]
+    (lambda: clicks().join(taps(), on="k", within=tumble("1 m"), how="lefty"), "join(how): there is no 'lefty'"),
+    (lambda: clicks().join(taps(), on="k", within=slide("1 m")), "join(within): slide() is the window of one row"),
+    (
+        lambda: clicks().join(taps(), on="k", within=tumble("1 m", on="at")),
+        "join(within): tumble(on=...) is for window()",
+    ),
+    (lambda: clicks().join(taps(), on=[], within=tumble("1 m")), "join(on) is empty"),
+    (lambda: clicks().join(taps(), on="k").select("k").plan(), "clicks: a join of two streams needs a bound in time"),
+    (lambda: clicks().join(taps(), on="q", within=tumble("1 m")).select("v").plan(), "join(on): there is no column q"),
+    (lambda: clicks().join(taps(), on="k", within=interval("1")).select("k").plan(), "interval(): "),
+    (lambda: clicks().join(taps(), on="k", within=tumble("1 m")).select("v").plan(), "select(): v is a column of both"),
+    (lambda: clicks().group_by("k").join(taps(), on="k"), "join() takes rows, before group_by()"),
+    (lambda: interval(), "interval() takes a distance, or before= and after="),
+    (lambda: clicks().join_asof(unbound("taps"), on="k"), "join_asof() compares event times, and taps has none"),
+    (lambda: clicks().join_asof(taps(), on="k", direction="up"), "join_asof(direction): there is no 'up'"),
+    (lambda: clicks().join_asof(taps(), on="k", how="full"), "join_asof(how): there is no 'full'"),
+    (
+        lambda: clicks().join_asof(taps(), on="k", direction="nearest", allow_exact_matches=False),
+        "join_asof(allow_exact_matches): the nearest row may be at the same time",
+    ),
+    (
+        lambda: (
+            clicks()
+            .join(taps(), on="k", within=tumble("1 m"))
+            .select("k")
+            .join(unbound("third").event_time("at"), on="k", within=tumble("1 m"))
+            .select("k")
+            .plan()
+        ),
+        "a join that another query reads is not supported here",
+    ),
     (lambda: unbound("my stream").event_time("at"), "name: 'my stream' cannot be the name of a source"),
     (
         lambda: unbound(columns=(("__ts", "bigint"), ("k", "string"))).event_time("k", type="iso8601"),

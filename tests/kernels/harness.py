@@ -1,4 +1,4 @@
-"""Drives a kernel as a runner does, and checks on the way what every kernel promises."""
+"""Drives a kernel as a runner does, and checks on the way what every kernel guarantees."""
 
 from __future__ import annotations
 
@@ -13,13 +13,39 @@ import pyarrow as pa
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, KernelSpec, Output, iter_rows
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.state.memory_store import MemoryStore
+from eventide.plan.modes import EmitMode
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
 
 BIGINT, DOUBLE, STRING = pa.int64(), pa.float64(), pa.string()
 COUNT = AggregateSpec("__a0", "count", (), (), BIGINT)
 SUM = AggregateSpec("__a1", "sum", ("__i0",), (BIGINT,), BIGINT)
 KEYED: dict[str, Any] = {"keys": (("k", "__k0"),), "key_types": (STRING,), "originals": (("k", "__k0"), ("v", "__i0"))}
 KEYED_SUMS: dict[str, Any] = {**KEYED, "aggregates": (COUNT, SUM)}
+
+
+def paned_spec(size: int, slide: int, offset: int = 0, **more: Any) -> WindowedAggregation:
+    window = Tumble(size, offset) if slide == size else Hop(size, slide, offset)
+    return _spec(window, more)
+
+
+def cumulating_spec(size: int, slide: int, offset: int = 0, **more: Any) -> WindowedAggregation:
+    return _spec(Cumulate(size, slide, offset), more)
+
+
+def session_spec(gap: int, **more: Any) -> WindowedAggregation:
+    return _spec(Session(gap), more)
+
+
+def slide_spec(lookback: int, lookahead: int | None = None, **more: Any) -> WindowedAggregation:
+    return _spec(Slide(lookback, lookahead), more)
+
+
+def _spec(window: Window, more: dict[str, Any]) -> WindowedAggregation:
+    """`emit` may be given by its name."""
+    return WindowedAggregation(window, **{**more, "emit": EmitMode(more.get("emit", EmitMode.ON_WINDOW_CLOSE))})
+
 
 Row = tuple[Any, ...]  # (ts, key, value) or (ts, key, value, id)
 
@@ -74,7 +100,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         if not isinstance(self.spec, IntakeSpec):
-            self.spec = IntakeSpec(self.spec, self.spec.sides)  # type: ignore[attr-defined]
+            self.spec = IntakeSpec(self.spec)  # type: ignore[arg-type]
 
     def batch(self, rows: list[Row], watermark: int | None = None) -> list[Row]:
         """Rows under a watermark, then the closing work under the same one; the main rows that came of it.
@@ -85,7 +111,7 @@ class Driver:
         packed = self.pack(rows)
         self.newest = max((row[0] for row in [*rows, (self.newest,)] if row[0] is not None), default=None)
         self.rows_in += len(rows)
-        fresh = self._call("on_rows", packed)
+        fresh = self._call("on_rows", {0: packed} if rows else {})
         if sum(self.counts.values()) != self.rows_in:
             raise AssertionError(f"{self.rows_in} rows in, accounted for {self.counts}")
         if self.wake_at is not None and self.watermark is not None and self.wake_at <= self.watermark:
@@ -108,7 +134,7 @@ class Driver:
         return [] if until is None else self._call("on_flush", until)
 
     def restart(self) -> None:
-        """Nothing but the store survives; kernels are built anew for every call anyway."""
+        """Only the store survives; kernels are rebuilt for every call anyway."""
         self.store = self.store.snapshot()
 
     def _call(self, name: str, *args: Any) -> list[Row]:

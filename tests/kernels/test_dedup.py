@@ -4,15 +4,14 @@ import pyarrow as pa
 from eventide.kernels.contract import DEDUP, TS
 from eventide.kernels.dedup import Memory
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.logic.panes import PanedSpec
 from eventide.kernels.state.memory_store import MemoryStore
-from tests.kernels.harness import KEYED_SUMS, Driver
+from tests.kernels.harness import KEYED_SUMS, Driver, paned_spec
 
-TUMBLE = PanedSpec(10, 10, **KEYED_SUMS)
+TUMBLE = paned_spec(10, 10, **KEYED_SUMS)
 
 
 def within(span: int) -> Driver:
-    return Driver(IntakeSpec(TUMBLE, TUMBLE.sides, dedup_within=span))
+    return Driver(IntakeSpec(TUMBLE, dedup_within=(span,)))
 
 
 def test_a_second_row_with_the_same_id_is_a_duplicate_across_batches_and_restarts() -> None:
@@ -44,13 +43,13 @@ def test_the_same_id_further_away_is_another_event() -> None:
     assert driver.counts == {"used": 3, "duplicate": 4}
 
 
-def test_null_is_no_id() -> None:
+def test_null_is_not_an_id() -> None:
     driver = within(10)
     driver.batch([(0, "A", 1, None), (0, "A", 1, None)])
     assert driver.counts == {"used": 2}
 
 
-def test_ids_are_forgotten_when_no_duplicate_can_be_used_any_more() -> None:
+def test_ids_are_forgotten_when_no_duplicate_could_be_used_any_more() -> None:
     driver = within(5)
     driver.batch([(0, "A", 1, "x")])
     driver.batch([(0, "A", 1, "x")], watermark=9)
@@ -60,7 +59,7 @@ def test_ids_are_forgotten_when_no_duplicate_can_be_used_any_more() -> None:
 
 
 def test_many_ids_are_told_apart() -> None:
-    memory, store, count = Memory(10, 0, "plan"), MemoryStore(), 20_000
+    memory, store, count = Memory("ids", 10, 0, "plan"), MemoryStore(), 20_000
     ids = [f"id-{n}" for n in range(count)]
     rows = pa.table({TS: pa.array(np.zeros(count, np.int64)), DEDUP: pa.array(ids)})
     assert not memory.duplicates(rows, None, store).any()
@@ -70,7 +69,7 @@ def test_many_ids_are_told_apart() -> None:
 
 
 def test_ids_may_have_several_columns() -> None:
-    memory, store = Memory(10, 0, "plan"), MemoryStore()
+    memory, store = Memory("ids", 10, 0, "plan"), MemoryStore()
     ids = pa.array([{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1, "b": "x"}])
     assert memory.duplicates(pa.table({TS: pa.array([0, 0, 0]), DEDUP: ids}), None, store).tolist() == [
         False,

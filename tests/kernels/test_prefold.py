@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import TS
-from eventide.kernels.logic.panes import PanedSpec
 from eventide.kernels.prefold import Prefold, TimeBound, expected_groups
+from tests.kernels.harness import paned_spec
 
 ROWS = 200_000
 
@@ -31,7 +31,7 @@ def test_the_estimate_of_even_groups_is_close(groups: int) -> None:
 def prefold() -> Prefold:
     count = AggregateSpec("__a0", "count", (), (), pa.int64())
     keys = (("k", "__k0"),)
-    spec = PanedSpec(
+    spec = paned_spec(
         10, 10, 0, lateness=0, keys=keys, key_types=(pa.int64(),), originals=(), aggregates=(count,)
     ).prefold()
     assert spec is not None

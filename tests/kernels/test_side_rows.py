@@ -2,11 +2,12 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from eventide.kernels.contract import TS
-from eventide.kernels.side_rows import Sides, json_objects
+from eventide.kernels.contract import FROM, TS, InputSpec, Output
+from eventide.kernels.side_rows import SideRows, json_objects
 
 NESTED = pa.struct([("d", pa.decimal128(20, 3)), ("l", pa.list_(pa.float64())), ("t", pa.timestamp("us", tz="UTC"))])
 
@@ -64,6 +65,16 @@ def test_no_columns_make_an_empty_object() -> None:
 
 def test_late_rows_that_are_only_counted_leave_no_payload() -> None:
     rows = pa.table({TS: pa.array([1], pa.int64())})
-    assert Sides(store_late=False).payloads(rows, "late", "r") == []
-    assert len(Sides(store_late=False).payloads(rows, "error", "r")) == 1
-    assert Sides().payloads(rows.slice(1), "late", "r") == []
+    late, error = Output(), Output()
+    SideRows((InputSpec("s"),), store_late=False).put(late, rows, np.array([True]), "late", "r")
+    SideRows((InputSpec("s"),), store_late=False).put(error, rows, np.array([True]), "error", "r")
+    assert (late.counts["late"], late.side) == (1, [])
+    assert (error.counts["error"], [table["source"].to_pylist() for table in error.side]) == (1, [["s"]])
+
+
+def test_a_payload_names_the_input_that_its_row_came_from() -> None:
+    rows = pa.table({TS: pa.array([1, 2, 3], pa.int64()), FROM: pa.array([1, 0, 1], pa.int32())})
+    output = Output()
+    left = SideRows((InputSpec("a"), InputSpec("b"))).put(output, rows, np.array([True, True, False]), "late", "r")
+    assert left[TS].to_pylist() == [3]
+    assert [table["source"].to_pylist() for table in output.side] == [["b", "a"]]

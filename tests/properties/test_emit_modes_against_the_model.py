@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels.logic.panes import PanedSpec
-from tests.kernels.harness import KEYED_SUMS, Driver
+from tests.kernels.harness import KEYED_SUMS, Driver, paned_spec
 from tests.kernels.model import LivePaneModel, PaneModel
 from tests.properties.agreement import FAR, ONLY_SUMS, assert_change_log_sums_up, assert_same_step
 from tests.properties.strategies import Batch, streams
@@ -16,7 +15,7 @@ MODES = ["on watermark", "on update", "every", "changes"]
 
 def pair(mode: str, window: dict[str, int], max_groups: int | None = None) -> tuple[LivePaneModel, Driver]:
     model = LivePaneModel(PaneModel(**window), mode, max_groups)
-    return model, Driver(PanedSpec(**window, **KEYED_SUMS, emit=mode, every=1, max_groups=max_groups))
+    return model, Driver(paned_spec(**window, **KEYED_SUMS, emit=mode, every=1, max_groups=max_groups))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -38,7 +37,7 @@ def test_every_mode_emits_what_the_model_emits(
 @given(windows(), streams())
 def test_a_change_log_sums_up_to_what_closing_windows_emit(window: dict[str, int], stream: list[Batch]) -> None:
     assert_change_log_sums_up(
-        PanedSpec(**window, **ONLY_SUMS, emit="changes"), PanedSpec(**window, **ONLY_SUMS), stream
+        paned_spec(**window, **ONLY_SUMS, emit="changes"), paned_spec(**window, **ONLY_SUMS), stream
     )
 
 

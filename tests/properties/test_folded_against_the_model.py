@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from eventide.kernels import prefold
 from eventide.kernels.contract import DETAIL, PROBLEM
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.logic.panes import PanedSpec
 from eventide.kernels.prefold import TimeBound
-from tests.kernels.harness import KEYED_SUMS, Driver, Row
+from tests.kernels.harness import KEYED_SUMS, Driver, Row, paned_spec
 from tests.kernels.model import PaneModel
 from tests.properties.agreement import FAR
 from tests.properties.strategies import Batch, streams
@@ -46,7 +45,7 @@ class FoldingDriver(Driver):
 @settings(max_examples=80)
 @given(windows(), streams())
 def test_folded_rows_give_the_windows_of_the_model(window: dict[str, int], stream: list[Batch]) -> None:
-    model, driver = PaneModel(**window), FoldingDriver(PanedSpec(**window, **KEYED_SUMS))
+    model, driver = PaneModel(**window), FoldingDriver(paned_spec(**window, **KEYED_SUMS))
     for rows, watermark in stream:
         assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
         assert driver.counts["late"] == len(model.late)

@@ -6,9 +6,9 @@ from hypothesis import given, settings, strategies as st
 from eventide.kernels.contract import Clock, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
-from eventide.kernels.logic.panes import PanedSpec
 from eventide.kernels.state.memory_store import MemoryStore
-from tests.kernels.harness import BIGINT, KEYED_SUMS, STRING, Driver, table
+from eventide.plan.modes import LatePolicy
+from tests.kernels.harness import BIGINT, KEYED_SUMS, STRING, Driver, paned_spec, table
 from tests.properties.strategies import Batch, streams
 
 FAR = 10_000
@@ -18,7 +18,7 @@ ORDERED = ForwardSpec((("k", "__k0"), ("v", "__i0")), (STRING, BIGINT), ordered=
 @settings(max_examples=60, deadline=None)
 @given(streams(), st.data())
 def test_ordered_forwarding_is_a_stable_sort_of_what_was_not_late(stream: list[Batch], data: Any) -> None:
-    kernel, store = IntakeSpec(ORDERED, ORDERED.sides).build(), MemoryStore()
+    kernel, store = IntakeSpec(ORDERED).build(), MemoryStore()
     emitted: list[Any] = []
     taken = []
     number = 0
@@ -26,7 +26,7 @@ def test_ordered_forwarding_is_a_stable_sort_of_what_was_not_late(stream: list[B
         numbered = [(ts, key, number + n) for n, (ts, key, _) in enumerate(rows)]
         number += len(rows)
         outputs = [
-            kernel.on_rows(table(numbered), Clock(watermark, 0), store),
+            kernel.on_rows({0: table(numbered)}, Clock(watermark, 0), store),
             kernel.on_time(Clock(watermark, 0), store),
         ]
         on_time = [row for row in numbered if watermark is None or row[0] > watermark]
@@ -40,8 +40,8 @@ def test_ordered_forwarding_is_a_stable_sort_of_what_was_not_late(stream: list[B
 @settings(max_examples=60, deadline=None)
 @given(streams(), st.integers(0, 30), st.data())
 def test_first_occurrences_are_taken_and_all_others_are_duplicates(stream: list[Batch], within: int, data: Any) -> None:
-    spec = PanedSpec(10, 10, lateness=100_000, **KEYED_SUMS)
-    driver = Driver(IntakeSpec(spec, spec.sides, dedup_within=within))
+    spec = paned_spec(10, 10, lateness=100_000, **KEYED_SUMS)
+    driver = Driver(IntakeSpec(spec, dedup_within=(within,)))
     taken: list[tuple[int, str]] = []
     duplicates = 0
     for rows, watermark in stream:
@@ -60,8 +60,8 @@ def test_first_occurrences_are_taken_and_all_others_are_duplicates(stream: list[
 @settings(max_examples=40, deadline=None)
 @given(streams(), st.sampled_from(["window", "strict", "reassign"]), st.data())
 def test_every_row_is_accounted_for_under_every_policy(stream: list[Batch], policy: str, data: Any) -> None:
-    spec = PanedSpec(10, 5, lateness=5, **KEYED_SUMS, max_groups=2)
-    driver = Driver(IntakeSpec(spec, spec.sides, policy, max_lateness=7, dedup_within=5))
+    spec = paned_spec(10, 5, lateness=5, **KEYED_SUMS, max_groups=2)
+    driver = Driver(IntakeSpec(spec, LatePolicy(policy), max_lateness=7, dedup_within=(5,)))
     for rows, watermark in stream:
         wrong = [
             (None, key, value) if data.draw(st.integers(0, 5)) == 0 else (ts, key, value) for ts, key, value in rows

@@ -3,8 +3,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels.logic.panes import PanedSpec
-from tests.kernels.harness import KEYED_SUMS, Driver
+from tests.kernels.harness import KEYED_SUMS, Driver, paned_spec
 from tests.kernels.model import PaneModel
 from tests.properties.agreement import FAR
 from tests.properties.strategies import Batch, streams
@@ -28,7 +27,7 @@ def rows_late(driver: Driver) -> int:
 @settings(max_examples=80, deadline=None)
 @given(windows(), streams())
 def test_windows_emit_what_the_model_emits_batch_by_batch(window: dict[str, int], stream: list[Batch]) -> None:
-    model, driver = PaneModel(**window), Driver(PanedSpec(**window, **KEYED_SUMS))
+    model, driver = PaneModel(**window), Driver(paned_spec(**window, **KEYED_SUMS))
     for rows, watermark in stream:
         assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
         assert rows_late(driver) == len(model.late)
@@ -42,7 +41,7 @@ def test_windows_emit_what_the_model_emits_batch_by_batch(window: dict[str, int]
 @settings(max_examples=40, deadline=None)
 @given(windows(), streams(), st.data())
 def test_a_flush_in_between_closes_everything_once(window: dict[str, int], stream: list[Batch], data: Any) -> None:
-    model, driver = PaneModel(**window), Driver(PanedSpec(**window, **KEYED_SUMS))
+    model, driver = PaneModel(**window), Driver(paned_spec(**window, **KEYED_SUMS))
     stop_after = data.draw(st.integers(0, len(stream) - 1))
     for number, (rows, watermark) in enumerate(stream):
         assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
@@ -63,7 +62,7 @@ def test_arrival_order_changes_neither_output_nor_compacted_bytes(
 ) -> None:
     rows = [row for batch, _ in stream for row in batch]
     shuffled = random.sample(rows, len(rows))
-    one, other = (Driver(PanedSpec(**window, **KEYED_SUMS)) for _ in range(2))
+    one, other = (Driver(paned_spec(**window, **KEYED_SUMS)) for _ in range(2))
     for driver, arrivals in ((one, rows), (other, shuffled)):
         for at in range(0, 90, 5):  # ten appends and more: enough for a compaction
             driver.batch(arrivals[at : at + 5])
@@ -76,7 +75,7 @@ def test_long_windows_of_many_slices_emit_what_the_model_emits(
     size: int, slide: int, lateness: int, stream: list[Batch]
 ) -> None:
     window = {"size": size, "slide": slide, "offset": 3, "lateness": lateness}
-    model, driver = PaneModel(**window), Driver(PanedSpec(**window, **KEYED_SUMS))
+    model, driver = PaneModel(**window), Driver(paned_spec(**window, **KEYED_SUMS))
     for rows, watermark in stream:
         assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
     reached = driver.watermark or 0

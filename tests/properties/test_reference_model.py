@@ -55,7 +55,7 @@ def test_the_slower_of_two_sources_holds_the_watermark_until_it_is_idle() -> Non
     assert one.batch({"s": [("a", 4, 20)]}).watermark == 50 * SECOND
 
 
-def test_a_watermark_has_no_finer_step_than_sparks_milliseconds() -> None:
+def test_a_watermark_is_no_finer_than_sparks_milliseconds() -> None:
     one = model(TUMBLE, source(kind="unixtimestamp_us"))
     assert one.batch({"s": [("a", 1, 1999)]}).watermark == 1000
     assert one.batch({"s": [("a", 1, -1)]}).watermark == 1000
@@ -64,7 +64,15 @@ def test_a_watermark_has_no_finer_step_than_sparks_milliseconds() -> None:
 def test_a_null_event_time_falls_back_to_the_time_of_arrival() -> None:
     one = model(TUMBLE)
     step = one.batch({"s": [("a", 1, None)]}, now=100 * SECOND, received=7 * SECOND)
-    assert (step.watermark, step.counts["used"]) == (7 * SECOND, 1)
+    assert (step.watermark, step.counts["used"]) == (None, 1)
+
+
+def test_a_row_without_a_time_does_not_make_history_late() -> None:
+    one = model(TUMBLE)
+    one.batch({"s": [("a", 1, 5)]}, now=1_000_000 * SECOND)
+    one.batch({"s": [("a", 1, None)]}, now=1_000_000 * SECOND)
+    step = one.batch({"s": [("a", 1, 6)]}, now=1_000_000 * SECOND)
+    assert (step.watermark, step.counts["used"], step.counts["late"]) == (6 * SECOND, 1, 0)
 
 
 def test_without_a_declared_time_the_time_of_the_batch_counts() -> None:
@@ -100,7 +108,7 @@ def test_a_time_that_does_not_parse_or_lies_in_the_future_is_an_error_and_moves_
     assert (step.watermark, dict(step.counts)) == (300 * SECOND, {"rows_in": 3, "error": 2, "used": 1})
 
 
-def test_a_row_that_where_holds_back_does_not_move_the_watermark() -> None:
+def test_a_row_that_where_filters_out_does_not_move_the_watermark() -> None:
     one = model("SELECT k FROM s WHERE v > 0")
     assert one.batch({"s": [("a", 1, 5), ("a", -1, 500)]}).watermark == 5 * SECOND
 
@@ -148,7 +156,7 @@ def test_emit_every_emits_what_has_changed_and_everything_once_at_close() -> Non
     assert plain(one.batch(advance={"s": 10 * SECOND}).main) == [(0.0, 1, 1)]
 
 
-def test_a_change_log_of_sessions_takes_back_every_part_of_a_merged_one() -> None:
+def test_a_change_log_of_sessions_retracts_every_part_of_a_merged_one() -> None:
     query = (
         "SELECT op, window_start, window_end, sum(v) AS t FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND) EMIT CHANGES"
     )
@@ -162,7 +170,7 @@ def test_an_expression_that_the_model_does_not_know_is_refused_by_name() -> None
         model("SELECT reverse(k) AS r FROM s").batch({"s": [("a", 1, 1)]})
 
 
-def test_a_database_that_is_closed_and_opened_again_goes_on(tmp_path: Any) -> None:
+def test_a_database_that_is_closed_and_reopened_continues(tmp_path: Any) -> None:
     first = ReferenceDatabase(tmp_path, clock=lambda: 0)
     first.execute(f"{source()}; CREATE STREAM o AS {TUMBLE}")
     first.write("s", [("a", 1, 1)])

@@ -3,8 +3,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from eventide.kernels.logic.slides import SlideSpec
-from tests.kernels.harness import KEYED_SUMS, Driver
+from tests.kernels.harness import KEYED_SUMS, Driver, slide_spec
 from tests.kernels.model import SlideModel
 from tests.properties.agreement import FAR
 from tests.properties.strategies import Batch, streams
@@ -21,7 +20,7 @@ slides = st.fixed_dictionaries(
 @settings(max_examples=100, deadline=None)
 @given(slides, streams(most_rows=20), st.data())
 def test_every_row_gets_the_answer_that_the_model_gives(window: dict[str, Any], stream: list[Batch], data: Any) -> None:
-    model, driver = SlideModel(**window), Driver(SlideSpec(**window, **KEYED_SUMS))
+    model, driver = SlideModel(**window), Driver(slide_spec(**window, **KEYED_SUMS))
     for rows, watermark in stream:
         assert Counter(driver.batch(rows, watermark)) == Counter(model.step(rows, watermark))
         assert driver.counts["late"] == model.late

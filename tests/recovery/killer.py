@@ -34,10 +34,10 @@ from tests.recovery.writer import OUTCOME
 ROOT = Path(__file__).resolve().parent.parent.parent
 EMIT_RULES = ("start", "written", "tick", "sink", "commit", "ticked")
 SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "sink", "ticked": "ticked"}
-LONGEST_SILENCE = 180.0  # seconds without a word from the writer: a hang
-MOST_DUE = 4  # deaths of workers that are still to come: on a busy machine Spark needs seconds to start another
-LONGEST_PAUSE = 2.0  # seconds between what the writer says and the death of a worker
-LAST_BREATH = 90.0  # seconds that a killed writer's JVM and workers may go on
+LONGEST_SILENCE = 180.0  # seconds without output from the writer: it hangs
+MOST_DUE = 4  # worker deaths still pending: on a busy machine Spark needs seconds to start another
+LONGEST_PAUSE = 2.0  # seconds between a report of the writer and the death of a worker
+LAST_BREATH = 90.0  # seconds that a killed writer's JVM and workers may live on
 # Code that is compiled quickly rather than well suits a JVM that lives for seconds.
 QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
 
@@ -78,7 +78,7 @@ class Killer:
         return sum(self.drivers.values()) + self.workers
 
     def live(self, plan: Plan) -> bool:
-        """One life of the writer; whether it came to its end."""
+        """One life of the writer; returns whether it finished."""
         writer, lines = self._start()
         passed, heard, began = 0, time.monotonic(), time.monotonic()
         due: list[float] = []
@@ -112,7 +112,7 @@ class Killer:
         return found
 
     def left_behind(self) -> list[str]:
-        """Processes of killed writers that do not end by themselves; they are ended here."""
+        """Processes of killed writers that do not end on their own; they are killed here."""
         _, alive = psutil.wait_procs(self._orphans, timeout=LAST_BREATH)
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):

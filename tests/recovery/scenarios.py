@@ -1,4 +1,4 @@
-"""Streams of every kind with sinks of every kind in one database, their input, and what must come of it.
+"""Streams of every kind with sinks of every kind in one database, their input, and the expected results.
 
 One process runs all of them, so that one kill disturbs all of them. The expectation comes from the reference model,
 which computes row by row in one process. Each batch is ticked on its own, so that batches end at the same rows however
@@ -101,7 +101,7 @@ def _of_one(name: str, folder: Path, postgres: str | None) -> str:
 def run(
     folder: Path, batches: int, postgres: str | None, db: eventide.Database, say: Say = lambda _: None
 ) -> dict[str, Outcome]:
-    """Go on where the checkpoint stands, to the end; gives the outcome of each scenario."""
+    """Continue from the checkpoint to the end; returns the outcome of each scenario."""
     db.execute(statements(folder, postgres))
     for name in SCENARIOS:
         db.foreach(stream_of(name), functools.partial(keep_batch, folder / "batches" / name, name, say))
@@ -121,7 +121,7 @@ def run(
 
 
 def insist(db: eventide.Database, say: Say) -> None:
-    """Tick, again where a stream failed because its workers died once too often."""
+    """Tick, and again if a stream failed because its workers died too often."""
     for _ in range(MOST_FAILURES):
         try:
             db.tick()
@@ -159,7 +159,7 @@ def outcome(name: str, folder: Path, db: eventide.Database) -> Outcome:
 
 @functools.cache
 def expected(name: str, batches: int) -> Outcome:
-    """What a run that nobody disturbs gives; `table` is what PostgreSQL holds."""
+    """What an undisturbed run yields; `table` is what PostgreSQL holds."""
     db, source = ReferenceDatabase(), source_of(name)
     db.execute(f"{SOURCES[source]} CREATE STREAM o AS {SCENARIOS[name]};")
     for number in range(batches):
@@ -217,7 +217,7 @@ def in_files(folder: Path) -> list[dict[str, Any]]:
 
 
 def difference(wanted: list[Any], got: list[Any]) -> tuple[int, int]:
-    """How many things are lost, and how many are there too often."""
+    """How many things are missing, and how many are there too often."""
     should, there = Counter(map(str, wanted)), Counter(map(str, got))
     return (should - there).total(), (there - should).total()
 

@@ -1,4 +1,4 @@
-"""A wall clock that is set back: time goes on."""
+"""A wall clock that is set back: time continues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from eventide.spark.clock import SteadyClock
 SECOND = 1_000_000_000
 
 
-def test_a_clock_that_is_set_back_goes_on_and_one_that_is_set_forward_is_followed() -> None:
+def test_time_continues_when_the_clock_is_set_back_and_follows_when_it_is_set_forward() -> None:
     wall, steady = [1000 * SECOND], [5 * SECOND]
     clock = SteadyClock(lambda: wall[0], lambda: steady[0])
     seen = []

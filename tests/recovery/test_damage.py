@@ -105,7 +105,7 @@ def test_a_write_for_which_there_is_no_space_leaves_everything_as_it_was(
 
     monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.raises(
-        StorageError, match=r"000000000002\.json cannot be written: No space left on device\n  help: make room"
+        StorageError, match=r"000000000002\.json cannot be written: No space left on device\n  help: free some space"
     ):
         inbox.publish([Entry("rows", "s", 2)])
     assert inbox.positions == {"s": 1} and [path.name for path in tmp_path.iterdir()] == ["000000000001.json"]
@@ -132,7 +132,7 @@ def undamaged(tmp_path_factory: pytest.TempPathFactory, keep_spark: Any) -> Path
 
 @pytest.fixture
 def folder(undamaged: Path) -> Path:
-    """The checkpoint as it was, at the same place: Spark's files name the place."""
+    """The checkpoint as it was, at the same path: Spark's files contain it."""
     shutil.rmtree(undamaged)
     shutil.copytree(undamaged.parent / "copy", undamaged)
     return undamaged

@@ -1,4 +1,4 @@
-"""A disk that is really full, a small tmpfs: clear errors, nothing there by half, and the run goes on when there is
+"""A disk that is really full, a small tmpfs: clear errors, nothing written in part, and the run continues when there is
 room again.
 """
 
@@ -19,7 +19,7 @@ from eventide.spark.failure import failure_of
 
 MEGABYTE = 1 << 20
 PAGE = 4096
-# How much room a batch finds, in pages: it fails at its manifest, in Spark's offsets and state, at the sink, the
+# How much space a batch has, in pages: it fails at its manifest, in Spark's offsets and state, at the sink, the
 # results, the commit.
 PAGES_LEFT = (0, 1, 3, 6, 12)
 
@@ -38,7 +38,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, pages_left: int) -> Path:
-    """Take all room but for some pages."""
+    """Take all space except for some pages."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file:
         size = MEGABYTE
@@ -54,7 +54,7 @@ def fill(disk: Path, pages_left: int) -> Path:
     return filler
 
 
-def test_a_full_disk_stops_the_stream_clearly_and_room_lets_it_go_on(disk: Path, keep_spark: Any) -> None:
+def test_a_full_disk_stops_the_stream_clearly_and_space_lets_it_continue(disk: Path, keep_spark: Any) -> None:
     with eventide.connect(disk / "checkpoint", shards=2) as db:
         db.execute(f"""
             CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
@@ -66,7 +66,8 @@ def test_a_full_disk_stops_the_stream_clearly_and_room_lets_it_go_on(disk: Path,
         db.tick()
         filler, failures = fill(disk, 0), []
         with pytest.raises(
-            StorageError, match=r"000000000002\.arrow cannot be written: No space left on device\n  help: make room"
+            StorageError,
+            match=r"000000000002\.arrow cannot be written: No space left on device\n  help: free some space",
         ):
             db.write("s", [("k", 1, 500)])
         filler.unlink()
@@ -101,5 +102,5 @@ def test_spark_without_space_is_told_apart_from_other_failures() -> None:
     assert (
         isinstance(error, StorageError)
         and "stream o stopped: No space left on device" in str(error)
-        and "make room" in str(error)
+        and "free some space" in str(error)
     )

@@ -25,13 +25,13 @@ DEATHS = (
     "commit",
     "tick",
 )  # a life costs up to half a minute; the soak run has all moments
-WORKERS = 2.0  # that die for each thing that the writer says
+WORKERS = 2.0  # that are killed for each thing the writer reports
 PARTS = ("rows", "late", "duplicate", "files", "late files", "dead letters", "function")
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str | None]:
-    """The address of a server, if one can be had."""
+    """The address of a server, if one is available."""
     with contextlib.ExitStack() as stack:
         yield stack.enter_context(server()).url if binaries() is not None else None
 
@@ -59,7 +59,7 @@ def test_drivers_and_workers_were_killed_and_left_nothing_behind(killer: Killer)
 
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)
-def test_nothing_is_lost_and_nothing_is_twice(outcome: dict[str, Any], name: str) -> None:
+def test_nothing_is_lost_or_repeated(outcome: dict[str, Any], name: str) -> None:
     wanted = json.loads(json.dumps(scenarios.expected(name, BATCHES)))
     found = {part: scenarios.difference(wanted[part], outcome[name][part]) for part in PARTS}
     assert found == dict.fromkeys(PARTS, (0, 0)), "(lost, twice) by part"

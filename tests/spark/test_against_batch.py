@@ -1,4 +1,4 @@
-"""A stream over a bounded data set gives what plain Spark SQL gives in batch mode: values and types.
+"""A stream over a bounded data set agrees with plain Spark SQL in batch mode: values and types.
 
 Three streams, one per window kind that Spark has: tumbling windows with every aggregate over every type, the others
 with every aggregate over some. The rows come in three batches, out of order. Spark's sessions do not take an event
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import eventide
-from eventide.spark.arrow_types import to_arrow
+from eventide.connectors.arrow_types import to_arrow
 
 BATCH = {
     "spark.sql.session.timeZone": "UTC",
@@ -81,7 +81,7 @@ def rows(count: int, seed: int) -> list[dict[str, Value]]:
 
 
 def same(ours: Value, spark: Value) -> bool:
-    """Equal, floats nearly: sums of floats depend on the order."""
+    """Equal, or nearly so for floats: sums of floats depend on the order."""
     if isinstance(ours, float) and isinstance(spark, float):
         if math.isnan(ours) or math.isnan(spark):
             return math.isnan(ours) and math.isnan(spark)
@@ -176,7 +176,7 @@ def distincts(kinds: Iterable[str]) -> list[Check]:
 
 
 def without_distinct(kinds: Iterable[str]) -> list[Check]:
-    """Counts of distinct values, said to Spark in a way that it gets right in session windows."""
+    """Counts of distinct values, written so that Spark gets them right in session windows."""
     return [Check(f"count(DISTINCT {c})", f"cast(size(array_distinct(collect_list({c}))) AS BIGINT)") for c in kinds]
 
 
@@ -309,21 +309,21 @@ def by_group(table: list[dict[str, Value]]) -> dict[str, dict[str, Value]]:
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_groups_are_those_of_spark(outcomes: dict[str, Outcome], name: str) -> None:
+def test_groups_match_sparks(outcomes: dict[str, Outcome], name: str) -> None:
     ours, spark = by_group(outcomes[name].stream.to_pylist()), by_group(outcomes[name].batch)
     assert len(ours) == outcomes[name].stream.num_rows
     assert ours.keys() == spark.keys()
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_types_are_those_of_spark(outcomes: dict[str, Outcome], name: str) -> None:
+def test_types_match_sparks(outcomes: dict[str, Outcome], name: str) -> None:
     schema = outcomes[name].stream.schema
     found = {check.sql: schema.field(f"c{number}").type for number, check in enumerate(WINDOWS[name].checks)}
     assert found == dict(zip(found, outcomes[name].batch_types, strict=True))
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_values_are_those_of_spark(outcomes: dict[str, Outcome], name: str) -> None:
+def test_values_match_sparks(outcomes: dict[str, Outcome], name: str) -> None:
     ours, spark = by_group(outcomes[name].stream.to_pylist()), by_group(outcomes[name].batch)
     wrong = []
     for number, check in enumerate(WINDOWS[name].checks):

@@ -1,4 +1,4 @@
-"""The embedded API on Spark: what it takes, what it gives, and what it leaves behind."""
+"""The embedded API on Spark: what it accepts, what it returns, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_a_payload_has_every_field(db: Database) -> None:
     db.tick()
     (payload,) = db.side_output("totals")
     assert list(payload) == [
-        "kind", "reason", "event_time", "processing_time", "watermark", "window", "group_key", "original_event",
+        "kind", "reason", "source", "event_time", "processing_time", "watermark", "window", "group_key",
+        "original_event",
         "error_detail",
         "plan_id", "shard",
     ]  # fmt: skip
@@ -138,7 +139,7 @@ def test_show_describe_explain_select_and_drop(db: Database) -> None:
     assert len(db.execute("SHOW SOURCES")) == 0
 
 
-def test_a_script_run_again_goes_on_from_its_checkpoint(tmp_path: Path, db_factory: DatabaseFactory) -> None:
+def test_a_script_run_again_continues_from_its_checkpoint(tmp_path: Path, db_factory: DatabaseFactory) -> None:
     first = db_factory(checkpoint=tmp_path)
     first.execute(CLICKS)
     first.write("clicks", [("A", 1, 100)])
@@ -176,7 +177,7 @@ def test_two_databases_on_one_checkpoint_are_refused(tmp_path: Path, db_factory:
         db_factory(checkpoint=tmp_path)
 
 
-def test_streams_run_by_themselves_after_start(db: Database) -> None:
+def test_streams_run_in_the_background_after_start(db: Database) -> None:
     db.execute(CLICKS)
     db.start()
     db.write("clicks", [("A", 1, 100), ("A", 2, 9000)])
@@ -247,7 +248,7 @@ def clicks_db(keep_spark: Any) -> Any:
         (lambda db: db.execute("CREATE SOURCE f (a INT) WITH ('connector' = 'files', 'path' = '/no/such/folder'); "
                                "CREATE STREAM x AS SELECT a FROM f"), OptionError, "does not exist"),
         (lambda db: eventide.connect(shard=3), OptionError, "did you mean shards"),
-        (lambda db: eventide.connect("/proc/nothing/here"), OptionError, "cannot be made"),
+        (lambda db: eventide.connect("/proc/nothing/here"), OptionError, "cannot be created"),
     ],
 )  # fmt: skip
 def test_bad_calls_raise_clear_errors(clicks_db: Database, call: Any, error: type[EventideError], message: str) -> None:

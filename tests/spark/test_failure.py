@@ -1,4 +1,4 @@
-"""What a person is told of the pages that Spark writes when a stream stops."""
+"""What a user is told out of the pages that Spark prints when a stream stops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = (
 TAIL = "\n\tat org.apache.spark.Task.run(Task.scala:147)\n SQLSTATE: 39000 SQLSTATE: XXKST"
 
 
-def test_sparks_own_error_class_tells_most() -> None:
+def test_sparks_own_error_class_comes_first() -> None:
     text = (
         HEAD + "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.TYPE] Encountered error while reading "
         "file 1.parquet.\n"

@@ -1,4 +1,4 @@
-"""Side sinks in threads of their own: bounded, counted, resumed, and never in the way of the stream."""
+"""Side sinks on their own threads: bounded, counted, resumed, and never in the way of the stream."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_payloads_of_the_routed_kinds_arrive_and_are_counted(tmp_path: Path) -> 
     assert channel.counts() == {"side_sent_late": 2, "side_sent_error": 1}
 
 
-def test_past_the_rate_payloads_are_dropped_and_counted(tmp_path: Path) -> None:
+def test_payloads_beyond_the_rate_are_dropped_and_counted(tmp_path: Path) -> None:
     sink = Memory()
     results, channel = make(tmp_path, sink, Route("dlq", rate_limit=RateLimit(3, 3_600_000_000)))
     channel.notify(store(results, 0, payloads(*["late"] * 2)))
@@ -109,7 +109,7 @@ def test_a_sink_that_keeps_failing_loses_payloads_that_are_counted(
     assert [record.message for record in caplog.records] == ["side sink dlq: the disk is on fire"]
 
 
-def test_a_sink_that_hangs_holds_nobody_and_past_its_bound_payloads_are_dropped(
+def test_a_sink_that_hangs_holds_nobody_up_and_payloads_beyond_its_bound_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channels, "MOST_BATCHES", 2)
@@ -148,7 +148,7 @@ def test_what_was_not_delivered_is_delivered_after_a_restart_and_what_was_droppe
     hanging.free.set()
 
 
-def test_a_new_side_sink_takes_what_comes_from_then_on(tmp_path: Path) -> None:
+def test_a_new_side_sink_gets_what_comes_from_then_on(tmp_path: Path) -> None:
     results = Results(tmp_path / "results")
     store(results, 0, payloads("late"))
     sink = Memory()

@@ -93,7 +93,7 @@ def test_rows_can_be_sent_back_to_a_source_and_a_loop_ends(db: Database) -> None
     assert (figures["side_sent_late"], figures["side_looped_late"]) == (3, 3)
 
 
-def test_rows_can_be_sent_to_another_source_where_they_are_welcome(db: Database) -> None:
+def test_rows_can_be_sent_to_another_source_that_accepts_them(db: Database) -> None:
     db.execute("""
         CREATE SOURCE s (k STRING, v BIGINT, ts STRING, EVENT TIME ts TYPE unixtimestamp_ms);
         CREATE SOURCE mended (k STRING, v BIGINT, ts STRING);

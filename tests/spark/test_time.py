@@ -1,4 +1,4 @@
-"""Time that passes by itself: idle sources, processing time, periodic emission. And the decisions about it, as data."""
+"""The passing of time: idle sources, processing time, periodic emission, and the decisions about it as data."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_event_time_can_be_switched_off(db: Database) -> None:
     assert sum(totals(db)) == 3 and db.accounting("o")["late"] == 0
 
 
-def test_emit_every_gives_what_changed_and_once_more_at_close(db: Database) -> None:
+def test_emit_every_emits_what_changed_and_once_more_at_close(db: Database) -> None:
     db.execute("""
         CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
         CREATE STREAM o AS SELECT sum(v) AS t, emit_epoch FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT EVERY
@@ -141,7 +141,7 @@ def day_of_year(value: str) -> dt.datetime | None:
     return dt.datetime.strptime(value, "%Y-%j").replace(tzinfo=dt.UTC)
 
 
-def test_event_times_of_ones_own_type(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_times_of_a_custom_type(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     types = eventide.event_time_types
     monkeypatch.setattr(types, "_custom", dict(types._custom))  # what is registered here is gone afterwards
     types.register("minutes_test", lambda column: F.timestamp_seconds(column * 60))

@@ -61,7 +61,7 @@ def registered() -> Iterator[None]:
     forget()
 
 
-def test_they_run_in_sql_and_go_on_after_a_restart(
+def test_they_run_in_sql_and_continue_after_a_restart(
     registered: None, tmp_path: Path, db_factory: DatabaseFactory
 ) -> None:
     first = db_factory(checkpoint=tmp_path)

@@ -19,6 +19,15 @@ CREATE SOURCE n (k STRING, v BIGINT, t TIMESTAMP);
 CREATE SOURCE w (window_start STRING, k STRING, v INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS);
 """
 
+JOIN_SOURCES = """
+CREATE SOURCE l (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+CREATE SOURCE r (k STRING, w BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms,
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND);
+CREATE SOURCE e (id STRING, at TIMESTAMP, v BIGINT, m MAP<STRING, INT>);
+CREATE SOURCE x (window_start STRING, k STRING, ts TIMESTAMP, st STRUCT<a: INT>,
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND);
+"""
+
 
 def catalog(sql: str = SOURCES) -> Catalog:
     made = Catalog()
@@ -38,7 +47,8 @@ def stream(query: str, sources: str = SOURCES) -> Stream:
 
 def meaning(of: Stream) -> list[str]:
     """The canonical text without the columns of the input and of the sources, which the shared sources repeat."""
-    lines = [line for line in canonical(of).splitlines() if not line.startswith("input column")]
+    columns = ("input column", "left column", "right column")
+    lines = [line for line in canonical(of).splitlines() if not line.startswith(columns)]
     return [
         line
         for line in lines

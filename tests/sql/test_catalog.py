@@ -111,12 +111,28 @@ def test_a_copy_is_independent_and_without_lacks_one_name(catalog: Catalog) -> N
     assert rest.texts() == [text for text in catalog.texts() if not text.startswith("CREATE STREAM")]
 
 
-def test_a_stream_cannot_read_a_stream(catalog: Catalog) -> None:
-    with pytest.raises(SqlError, match="o is a stream"):
-        apply(catalog, "CREATE STREAM p AS SELECT k FROM o")
+def test_a_stream_that_is_read_stays_until_its_reader_goes(catalog: Catalog) -> None:
+    apply(catalog, "CREATE STREAM p AS SELECT k FROM o; CREATE STREAM q AS SELECT k FROM p$late")
+    assert [catalog.level(name) for name in ("o", "p", "q")] == [0, 1, 2]
+    for statement in ("DROP STREAM p", "CREATE OR REPLACE STREAM p AS SELECT k FROM o WHERE k = 'a'"):
+        with pytest.raises(CatalogError, match="the stream q reads the stream p"):
+            apply(catalog, statement)
+    apply(catalog, "DROP STREAM q; DROP STREAM p")
+    assert list(catalog.streams) == ["o"]
 
 
 def test_a_query_can_be_lowered_without_being_created(catalog: Catalog) -> None:
     (explain,) = parse_statements("EXPLAIN CREATE STREAM o AS SELECT k FROM s")
     assert catalog.lower(explain.stream).name == "o"  # type: ignore[union-attr, arg-type]
     assert catalog.stream("o").emit.late_to == "l"
+
+
+def test_a_source_that_either_side_of_a_join_reads_cannot_be_dropped(catalog: Catalog) -> None:
+    apply(catalog, "CREATE SOURCE r (k STRING, w INT, t TIMESTAMP, WATERMARK FOR t AS t)")
+    apply(catalog, "CREATE STREAM j AS SELECT v, w FROM s JOIN r WITHIN INTERVAL '1' SECOND USING (k); DROP SINK out")
+    apply(catalog, "DROP STREAM o")
+    for source in ("s", "r"):
+        with pytest.raises(CatalogError, match=f"the stream j reads the source {source}"):
+            apply(catalog, f"DROP SOURCE {source}")
+    apply(catalog, "DROP STREAM j; DROP SOURCE r; DROP SOURCE s")
+    assert not catalog.sources

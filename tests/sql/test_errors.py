@@ -1,4 +1,4 @@
-"""Wrong SQL, what is said of it, and which part of it is underlined: errors.yaml."""
+"""Wrong SQL, what is said of it, and which part of it is underlined: errors.yaml, join_errors.yaml."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ import yaml
 
 from eventide.errors import SqlError
 from eventide.sql.parser import parse_statements
-from tests.sql.support import HERE, catalog
+from tests.sql.support import HERE, JOIN_SOURCES, SOURCES, catalog
 
 CASES: list[dict[str, Any]] = yaml.safe_load((HERE / "errors.yaml").read_text())
+JOINS: list[dict[str, Any]] = yaml.safe_load((HERE / "join_errors.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_error(case: dict[str, Any]) -> None:
-    made = catalog()
+    _check(case, SOURCES)
+
+
+@pytest.mark.parametrize("case", JOINS, ids=[case["name"] for case in JOINS])
+def test_error_in_a_join(case: dict[str, Any]) -> None:
+    _check(case, JOIN_SOURCES)
+
+
+def _check(case: dict[str, Any], sources: str) -> None:
+    made = catalog(sources)
     with pytest.raises(SqlError) as raised:
         for statement in parse_statements(case["sql"]):
             made.apply(statement)

@@ -69,7 +69,7 @@ def test_another_meaning_has_another_plan_id(other: str) -> None:
     )
 
 
-def test_the_name_of_the_stream_and_of_its_late_rows_are_no_part_of_the_meaning() -> None:
+def test_the_names_of_the_stream_and_of_its_late_rows_are_not_part_of_the_meaning() -> None:
     query = "SELECT k, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, INTERVAL '10' SECOND)"
     assert plan(stream(query)).plan_id == plan(stream(f"{query} LATE DATA TO elsewhere")).plan_id
     assert len(plan(stream(query)).plan_id) == 32

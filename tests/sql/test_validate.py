@@ -1,4 +1,4 @@
-"""What can be said and yet not be run is refused at its place."""
+"""Valid SQL that cannot be run is refused, with its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from eventide.errors import SqlError
-from eventide.plan.logical import LatePolicy
+from eventide.plan.modes import LatePolicy
 from eventide.plan.validate import validate
 from tests.sql.support import stream
 

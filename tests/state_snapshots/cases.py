@@ -16,11 +16,21 @@ from eventide.kernels.aggregates import AggregateSpec, UserAggregate
 from eventide.kernels.contract import KernelSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
-from eventide.kernels.logic.panes import CumulateSpec, PanedSpec
-from eventide.kernels.logic.sessions import SessionSpec
-from eventide.kernels.logic.slides import SlideSpec
+from eventide.kernels.logic.windowed import WindowedAggregation
 from tests.kernels import harness
-from tests.kernels.harness import BIGINT, DOUBLE, KEYED, KEYED_SUMS, STRING, Driver, Row
+from tests.kernels.harness import (
+    BIGINT,
+    DOUBLE,
+    KEYED,
+    KEYED_SUMS,
+    STRING,
+    Driver,
+    Row,
+    cumulating_spec,
+    paned_spec,
+    session_spec,
+    slide_spec,
+)
 
 Step = Callable[[Driver], Any]
 DECIMAL, BOOLEAN, DATE = pa.decimal128(10, 2), pa.bool_(), pa.date32()
@@ -116,8 +126,8 @@ def aggregates_of(calls: Calls) -> tuple[AggregateSpec, ...]:
     )
 
 
-def panes(size: int, slide: int, **more: Any) -> PanedSpec:
-    return PanedSpec(size, slide, **{**KEYED_SUMS, **more})
+def panes(size: int, slide: int, **more: Any) -> WindowedAggregation:
+    return paned_spec(size, slide, **{**KEYED_SUMS, **more})
 
 
 SOME = [batch((1, "A", 1), (2, "B", 5), (11, "A", 3)), batch((3, "A", None), (4, "Ü", 2), (12, "B", 4), watermark=2)]
@@ -131,11 +141,11 @@ COUNTED = {**KEYED, "aggregates": aggregates_of(COUNTED_CALLS)}
 
 CASES = {
     "tumble": Case(panes(10, 10), SOME, MORE),
-    "tumble_every_aggregate": Case(PanedSpec(10, 10, **WIDE), SOME, MORE, wide),
-    "tumble_counted_aggregates": Case(PanedSpec(10, 10, **COUNTED), SOME, MORE, wide),
-    "session_counted_aggregates": Case(SessionSpec(5, **COUNTED), SOME, MORE, wide),
+    "tumble_every_aggregate": Case(paned_spec(10, 10, **WIDE), SOME, MORE, wide),
+    "tumble_counted_aggregates": Case(paned_spec(10, 10, **COUNTED), SOME, MORE, wide),
+    "session_counted_aggregates": Case(session_spec(5, **COUNTED), SOME, MORE, wide),
     "tumble_key_types": Case(
-        PanedSpec(10, 10, **{**KEYED_SUMS, "keys": (("d", "__i3"), ("y", "__i5")), "key_types": (DECIMAL, DATE)}),
+        paned_spec(10, 10, **{**KEYED_SUMS, "keys": (("d", "__i3"), ("y", "__i5")), "key_types": (DECIMAL, DATE)}),
         SOME,
         MORE,
         wide,
@@ -145,8 +155,8 @@ CASES = {
     "tumble_backfill": Case(panes(10, 10), [batch(*[(n * 10, "A", n) for n in range(40)])], MORE),
     "hop": Case(panes(10, 4, offset=1), SOME, MORE),
     "hop_shared_slices": Case(panes(500, 10), MANY, [batch((901, "A", 1), watermark=700), advance(5000)]),
-    "cumulate": Case(CumulateSpec(20, 5, **KEYED_SUMS), SOME, MORE),
-    "cumulate_changes": Case(CumulateSpec(20, 5, **KEYED_SUMS, emit="changes"), SOME, MORE),
+    "cumulate": Case(cumulating_spec(20, 5, **KEYED_SUMS), SOME, MORE),
+    "cumulate_changes": Case(cumulating_spec(20, 5, **KEYED_SUMS, emit="changes"), SOME, MORE),
     "hop_changes": Case(panes(10, 4, emit="changes"), SOME, MORE),
     "tumble_changes": Case(panes(10, 10, emit="changes"), SOME, MORE),
     "tumble_on_update": Case(panes(10, 10, emit="on update", lateness=5), SOME, MORE),
@@ -155,17 +165,17 @@ CASES = {
     ),
     "tumble_every": Case(panes(10, 10, emit="every", every=1), [*SOME, tick, batch((6, "B", 1))], [tick, *MORE]),
     "tumble_max_groups": Case(panes(10, 10, max_groups=2), SOME, MORE),
-    "session": Case(SessionSpec(5, **KEYED_SUMS), SOME, MORE),
-    "session_every_aggregate": Case(SessionSpec(5, **WIDE), SOME, MORE, wide),
-    "session_changes": Case(SessionSpec(5, **KEYED_SUMS, emit="changes", lateness=3), SOME, MORE),
-    "session_every": Case(SessionSpec(5, **KEYED_SUMS, emit="every", every=1), [*SOME, tick], [tick, *MORE]),
-    "session_flushed": Case(SessionSpec(5, **KEYED_SUMS), [*SOME, flush], MORE),
-    "slide": Case(SlideSpec(4, **KEYED_SUMS), SOME, MORE),
-    "slide_ahead": Case(SlideSpec(4, 6, **KEYED_SUMS), SOME, MORE),
-    "slide_every_aggregate": Case(SlideSpec(4, 6, **WIDE), SOME, MORE, wide),
+    "session": Case(session_spec(5, **KEYED_SUMS), SOME, MORE),
+    "session_every_aggregate": Case(session_spec(5, **WIDE), SOME, MORE, wide),
+    "session_changes": Case(session_spec(5, **KEYED_SUMS, emit="changes", lateness=3), SOME, MORE),
+    "session_every": Case(session_spec(5, **KEYED_SUMS, emit="every", every=1), [*SOME, tick], [tick, *MORE]),
+    "session_flushed": Case(session_spec(5, **KEYED_SUMS), [*SOME, flush], MORE),
+    "slide": Case(slide_spec(4, **KEYED_SUMS), SOME, MORE),
+    "slide_ahead": Case(slide_spec(4, 6, **KEYED_SUMS), SOME, MORE),
+    "slide_every_aggregate": Case(slide_spec(4, 6, **WIDE), SOME, MORE, wide),
     "forward_ordered": Case(ForwardSpec(KEYED["originals"], (STRING, BIGINT), ordered=True), SOME, MORE),
     "dedup": Case(
-        IntakeSpec(panes(10, 10), panes(10, 10).sides, dedup_within=20),
+        IntakeSpec(panes(10, 10), dedup_within=(20,)),
         [batch((1, "A", 1, "x"), (2, "B", 5, "y")), batch((3, "A", 2, "x"), (4, "A", 2, None), watermark=2)],
         [batch((5, "A", 8, "y"), (6, "A", 8, "z"), watermark=4), advance(99)],
     ),

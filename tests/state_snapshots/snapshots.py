@@ -52,7 +52,7 @@ def run(case: Case) -> Driver:
 
 
 def go_on(case: Case, driver: Driver) -> dict[str, Any]:
-    """Take the steps that follow; what came of them."""
+    """Take the steps that follow; returns the results."""
     done, aside, counts = len(driver.main), len(driver.side), driver.counts.copy()
     for step in case.after:
         step(driver)
@@ -64,7 +64,7 @@ def go_on(case: Case, driver: Driver) -> dict[str, Any]:
 
 
 def restored(case: Case, snapshot: dict[str, Any]) -> Driver:
-    """A driver that goes on from a snapshot: the store, the time, and no memory of anything else."""
+    """A driver that continues from a snapshot: the store, the time, and no memory of anything else."""
     driver = case.driver()
     driver.store = store_of(snapshot["state"])
     driver.watermark, driver.wake_at, driver.now = snapshot["watermark"], snapshot["wake_at"], snapshot["now"]

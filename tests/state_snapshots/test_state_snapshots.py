@@ -1,4 +1,4 @@
-"""State that any release has written is read today, and goes on to the same results; see docs/state.md."""
+"""State that any release has written can be read today, and leads to the same results; see docs/state.md."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import pytest
 
 from eventide.errors import CheckpointError
 from eventide.kernels.aggregates import SUPPORTED
-from eventide.kernels.logic.panes import PanedSpec
-from tests.kernels.harness import KEYED_SUMS
+from tests.kernels.harness import KEYED_SUMS, paned_spec
 from tests.state_snapshots.cases import CALLS, CASES, COUNTED_CALLS
 from tests.state_snapshots.snapshots import FOLDER, blobs_of, go_on, restored, run, snapshot, stored
 
@@ -32,13 +31,13 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", stored(), ids=ids)
-def test_a_restored_snapshot_goes_on_to_what_its_release_gave(path: Path) -> None:
+def test_a_restored_snapshot_leads_to_the_results_of_its_release(path: Path) -> None:
     kept, case = read(path), CASES[path.stem]
     assert go_on(case, restored(case, kept)) == kept["then"]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_going_on_from_a_snapshot_gives_what_going_on_without_one_gives(name: str) -> None:
+def test_continuing_from_a_snapshot_is_the_same_as_continuing_without_one(name: str) -> None:
     case = CASES[name]
     assert go_on(case, restored(case, snapshot(case))) == go_on(case, run(case))
 
@@ -73,7 +72,7 @@ def test_state_of_another_format_or_another_query_is_refused(name: str) -> None:
 
 def test_another_type_of_key_or_another_window_is_another_query() -> None:
     kept = read(FOLDER / LATEST / "tumble.json")
-    for spec in (PanedSpec(20, 20, **KEYED_SUMS), PanedSpec(10, 10, **{**KEYED_SUMS, "key_types": (pa.binary(),)})):
+    for spec in (paned_spec(20, 20, **KEYED_SUMS), paned_spec(10, 10, **{**KEYED_SUMS, "key_types": (pa.binary(),)})):
         with pytest.raises(CheckpointError, match="belongs to another query"):
             other = replace(CASES["tumble"], spec=spec)
             go_on(other, restored(other, kept))

@@ -1,4 +1,4 @@
-"""Rows sent back to sources: each batch once whatever crashes, and no row a second time."""
+"""Rows sent back to sources: each batch once, whatever crashes, and no row a second time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_row_that_comes_round_again_is_not_sent_a_second_time(outbox: Outbox, 
     assert texts(spools) == ["a", "b", "c"] and outbox.counts()["side_looped_late"] == 1
 
 
-def test_an_equal_row_that_is_new_may_go(outbox: Outbox, spools: Spools) -> None:
+def test_a_new_row_with_equal_content_is_sent(outbox: Outbox, spools: Spools) -> None:
     for batch in range(4):
         outbox.put(batch, returned("a"), everything)
     outbox.empty(spools, 7, upto=9)
@@ -67,7 +67,7 @@ def test_the_guard_outlives_a_restart(outbox: Outbox, spools: Spools, tmp_path: 
     assert texts(spools) == ["a"]
 
 
-def test_a_batch_that_is_repeated_takes_the_place_of_itself(outbox: Outbox, spools: Spools, tmp_path: Path) -> None:
+def test_a_batch_that_is_repeated_replaces_itself(outbox: Outbox, spools: Spools, tmp_path: Path) -> None:
     outbox.put(0, returned("a"), everything)
     again = Outbox(tmp_path / "reinject", "totals")
     again.put(0, returned("a"), everything)
@@ -104,7 +104,7 @@ def test_a_crash_between_the_spool_and_the_outbox_sends_nothing_twice(
     assert texts(spools) == ["a", "x"]
 
 
-def test_a_crash_in_front_of_the_spool_loses_nothing_even_if_others_wrote_since(
+def test_a_crash_before_the_spool_loses_nothing_even_if_others_have_written_since(
     outbox: Outbox, spools: Spools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outbox.put(0, returned("a"), everything)
@@ -118,7 +118,7 @@ def test_a_crash_in_front_of_the_spool_loses_nothing_even_if_others_wrote_since(
     assert texts(spools) == ["x", "a"]
 
 
-def test_rows_past_the_rate_are_dropped_and_counted(outbox: Outbox, spools: Spools) -> None:
+def test_rows_beyond_the_rate_are_dropped_and_counted(outbox: Outbox, spools: Spools) -> None:
     outbox.put(0, returned("a", "b", "c"), lambda kind, rows: 2)
     outbox.empty(spools, 7, upto=0)
     assert texts(spools) == ["a", "b"] and outbox.counts()["side_dropped_late"] == 1

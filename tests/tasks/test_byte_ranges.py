@@ -1,4 +1,4 @@
-"""Every line of a file is read by exactly one task, however the file is cut."""
+"""Every line of a file is read by exactly one task, however the file is split."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_ranges_cover_every_byte_once_and_are_about_equal(sizes: list[int], task
         assert sum(part.length for part in own) == file.length
 
 
-def test_a_compressed_file_is_not_cut(tmp_path: Path) -> None:
+def test_a_compressed_file_is_not_split(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"
     path.write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2}\n'))
     (task,) = dealt_out([FileRange(str(path), 0, 0, 0, 1 << 30)], 4)
@@ -99,7 +99,7 @@ def test_one_bad_line_leaves_only_its_neighbours_to_spark(tmp_path: Path) -> Non
     "line",
     ["null", "3", "[]", "x", '{"n": 1} {"n": 2}', '{"n": 1}}', '{"n":1.0}', '{"n":"1"}', '{"n":1,"n":2}', "{'n':1}"],
 )
-def test_what_is_not_surely_one_plain_object_is_left_to_spark(tmp_path: Path, line: str) -> None:
+def test_what_is_not_certainly_one_plain_object_is_left_to_spark(tmp_path: Path, line: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(f'{{"n": 0}}\n{line}\n{{"n": 9}}\n')
     assert line in [text for piece in READER.read(whole(path)) for text in piece.lines]

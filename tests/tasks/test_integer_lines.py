@@ -1,4 +1,4 @@
-"""Lines of integers in one shape: read as a table, or not at all."""
+"""Lines of integers with one layout: read as a table, or not at all."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_extreme_values() -> None:
         "",
     ],
 )
-def test_a_line_of_another_shape_is_refused_wherever_it_stands(odd: str) -> None:
+def test_a_line_with_another_layout_is_refused_wherever_it_is(odd: str) -> None:
     plain = '{"k": 1, "v": 2}'
     assert read(plain, odd, plain) is None
     assert read(odd, plain) is None
@@ -133,7 +133,7 @@ def test_what_is_read_is_what_json_says(rows: list[tuple[int, int]], insertions:
     said = [json.loads(line) for line in text[:-1].split("\n")]
     assert found == [
         {name: row.get(name) for name in ("k", "v")} for row in said
-    ]  # a name that has become another is not there
+    ]  # a name that a change has turned into another is missing
 
 
 def test_a_file_that_stops_being_uniform_is_read_all_the_same(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""How much the next batch may take, so that it lasts about as long as the user wants.
+"""How much the next batch may take in, so that it takes about as long as the user wants.
 
-A batch costs `fixed + bytes / throughput` seconds. Both are estimated from the last batches; the next one gets the
-bytes that fill what the fixed cost leaves of the target.
+A batch costs `fixed + bytes / throughput` seconds. Both are estimated from the last batches; the next one gets as many
+bytes as fit into what the fixed cost leaves of the target.
 
     seconds          ·  ● target
       │         ·  ●
@@ -23,7 +23,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 @dataclass(frozen=True)
 class BatchPerformancePoint:
-    """One batch as it was seen: what it took in, and how long it lasted until the engine asked for the next."""
+    """One batch as observed: how many bytes it took in, and the seconds until the engine asked for the next."""
 
     bytes: int
     seconds: float
@@ -31,11 +31,11 @@ class BatchPerformancePoint:
 
 @dataclass(frozen=True)
 class Pacing:
-    """`target_latency` is the only one that users set.
+    """Users set only `target_latency`.
 
-    `growth` and `shrink` bound one step. `least_work` is the share of the fixed cost that a batch spends on its data at
-    least: a target below the fixed cost cannot be met, and batches of nearly nothing would only let the input pile up.
-    A batch counts as full from `full` of its budget on; a smaller one says little about the throughput.
+    `growth` and `shrink` bound one step. `least_work` is the least time that a batch spends on its data, as a share of
+    the fixed cost: a target below the fixed cost cannot be met, and nearly empty batches would only let the input pile
+    up. A batch counts as full from the share `full` of its budget; a smaller one says little about the throughput.
     """
 
     target_latency: float  # seconds
@@ -51,7 +51,7 @@ class Pacing:
 
 @dataclass(frozen=True)
 class Cost:
-    """The line through the points: seconds that every batch costs, and seconds per byte."""
+    """The line through the points: the fixed seconds of every batch, and seconds per byte."""
 
     fixed: float
     per_byte: float
@@ -60,32 +60,32 @@ class Cost:
         return self.fixed + self.per_byte * bytes
 
 
-_FORGETTING = 0.85  # weight of a point against the next newer one
-_ANCHOR = 0.3  # weight of the fixed cost known so far against one new point
+_FORGETTING = 0.85  # weight of a point relative to the next newer one
+_ANCHOR = 0.3  # weight of the fixed cost known so far relative to one new point
 _FIRST_GUESS = 0.9  # share of the fixed cost in a batch, before anything is known
-_MOST_FIXED = 0.87  # share of the fixed cost in a batch at most: bytes always cost something
-_OFF, _FAR_OFF = 1.25, 1.6  # times slower or faster than expected, for a batch that is off the line
-_LEANING = 3  # batches off the line on one side that are no accident
+_MOST_FIXED = 0.87  # largest share of the fixed cost in a batch: bytes always cost something
+_OFF, _FAR_OFF = 1.25, 1.6  # how many times slower or faster than expected puts a batch off the line
+_LEANING = 3  # how many batches off the line on one side are no accident
 _KNOWN = 3  # points that make a line worth trusting
-_CREEP = 1.05  # growth as long as batches are not longer than the target by more: it finds out what the line cannot say
-_PROBES = (0.5, 1.5)  # sizes by turns, as shares of one in the middle
-_PROBE_STEP = 1.5  # by which that one may move
+_CREEP = 1.05  # growth, while batches exceed the target by no more: it finds out what the line cannot say
+_PROBES = (0.5, 1.5)  # sizes to alternate between, as multiples of one in the middle
+_PROBE_STEP = 1.5  # the factor by which the middle may move
 
 
 class BatchSizePredictor:
     """A least-squares line over a sliding window of points, weighted by age and by relative error.
 
     Batches of one size alone cannot tell fixed cost from throughput, so the fixed cost known so far counts as a point
-    of its own. At first it is taken to be nearly all of a batch that keeps to the target, so that larger ones are
-    tried. A batch that is far off the line is set aside as noise. Two of them in a row, or three that are off by less
-    and on the same side, mean that the line is wrong: the engine has changed. It then starts anew with them.
+    of its own. At first it is assumed to be nearly all of a batch that meets the target, so that larger ones are tried.
+    A batch that is far off the line is set aside as noise. Two of them in a row, or three that are off by less and on
+    the same side, mean that the line is wrong: the engine has changed. A new line then starts with them.
     """
 
     def __init__(self, window: int, target: float) -> None:
         self._target = target
         self._points: deque[BatchPerformancePoint] = deque(maxlen=window)
         self._aside: BatchPerformancePoint | None = None
-        self._leaning: list[BatchPerformancePoint] = []  # the latest ones, all off the line on one side
+        self._leaning: list[BatchPerformancePoint] = []  # the latest points, all off the line on one side
         self._side = 0
         self.cost: Cost | None = None
 
@@ -110,13 +110,13 @@ class BatchSizePredictor:
         self._aside, self._leaning, self._side = None, [], 0
 
     def add_light(self, point: BatchPerformancePoint) -> None:
-        """A batch too small to say anything of the throughput: what it took beyond that is fixed cost."""
+        """A batch too small to say anything about the throughput: the time beyond what its bytes cost is fixed cost."""
         if self.cost is not None:
             beyond = max(0.0, point.seconds - self.cost.per_byte * point.bytes)
             self.cost = Cost(self.cost.fixed + _ANCHOR * (beyond - self.cost.fixed), self.cost.per_byte)
 
     def _ratio(self, point: BatchPerformancePoint) -> float:
-        """How long the batch took, against what was expected; 1 while too little is known to expect anything."""
+        """How long the batch took relative to what was expected; 1 while too little is known to expect anything."""
         if self.cost is None or len(self._points) < _KNOWN:
             return 1.0
         return point.seconds / self.cost.seconds(point.bytes)
@@ -156,7 +156,7 @@ class AdaptiveBatcher:
 
     @property
     def cost(self) -> Cost | None:
-        """What a batch is thought to cost; None before anything is known."""
+        """The estimated cost of a batch; None before anything is known."""
         return self._predictor.cost
 
     def observe(self, point: BatchPerformancePoint) -> None:
@@ -188,7 +188,7 @@ class AdaptiveBatcher:
         return self._probe(least / cost.per_byte, point)
 
     def _probe(self, wanted: float, point: BatchPerformancePoint) -> float:
-        """Sizes around a middle that moves slowly: where the target seems out of reach, only different sizes can
+        """Sizes around a slowly moving middle: where the target seems out of reach, only trying different sizes can
         tell.
         """
         middle = self._middle or point.bytes
@@ -197,8 +197,8 @@ class AdaptiveBatcher:
         return _PROBES[self._probes % len(_PROBES)] * self._middle
 
     def _within_a_step(self, wanted: float, point: BatchPerformancePoint) -> int:
-        """Growth and shrinking from what the batch really took; one far over the target must be followed by a smaller
-        one.
+        """Limit growth and shrinking relative to what the batch really took; after one far over the target, the next
+        must be smaller.
         """
         cost = self._predictor.cost
         if cost is not None and cost.seconds(point.bytes) <= _CREEP * self.pacing.target_latency:
@@ -209,7 +209,7 @@ class AdaptiveBatcher:
         return self._bounded(max(wanted, point.bytes * self.pacing.shrink))
 
     def _reachable(self) -> float:
-        """The target, or where the fixed cost does not allow it, the shortest batch that makes sense."""
+        """The target, or the shortest batch that makes sense if the fixed cost does not allow the target."""
         fixed = self._predictor.cost.fixed if self._predictor.cost is not None else 0.0
         return max(self.pacing.target_latency, (1 + self.pacing.least_work) * fixed)
 

@@ -1,4 +1,4 @@
-"""The app file that `eventide init` writes: it runs as it is, and shows the rest in comments."""
+"""The app file that `eventide init` writes: it runs as it is, and shows further settings in comments."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ EXAMPLE = '''\
 # An Eventide app: sources, transforms and sinks.
 #   eventide validate app.toml    checks it without Spark
 #   eventide run app.toml         runs it until Ctrl-C
-# Lines that begin with "#" and no space are settings with an example value: take the "#" away to use them.
+# Lines that begin with "#" and no space are settings with example values: remove the "#" to use them.
 
 [app]
-#checkpoint = "state"                    # keeps state, so that the next run goes on; without it state is temporary
+#checkpoint = "state"                    # keeps state, so that the next run continues; without it, state is temporary
 #master = "local[4]"                     # where Spark runs; default: this machine, all cores
-#shards = 4                              # parts of a stream's state; fixed for the life of a checkpoint
-#conf."spark.driver.memory" = "8g"       # Spark's own settings
-#eventtime.enabled = true                # false: the time at which a row is processed counts, whatever it says
-#eventtime.lateTolerance = "5 seconds"   # the watermark's lag of sources that give none
+#shards = 4                              # parts that a stream's state is split into; fixed for the life of a checkpoint
+#conf."spark.driver.memory" = "8g"       # Spark settings
+#eventtime.enabled = true                # false: use the time at which a row is processed, not its event time
+#eventtime.lateTolerance = "5 seconds"   # watermark lag of sources that set none
 
-# A source that generates rows by itself, for trying things: timestamp TIMESTAMP, value BIGINT.
+# A source that generates rows, for trying things out: timestamp TIMESTAMP, value BIGINT.
 [sources.numbers]
 connector = "rate"
 rows_per_second = 10
-watermark_lag = "2 seconds"              # how late rows may come; the same as eventtime.lateTolerance
-#idle_timeout = "30 seconds"             # after so long without rows it holds other sources back no longer
+watermark_lag = "2 seconds"              # how far the watermark is behind the newest row
+#idle_timeout = "30 seconds"             # after this long without rows it no longer holds other sources back
 #max_future_skew = "5 minutes"           # rows further ahead of the clock are errors
 
 # JSON, CSV or Parquet files that appear in a folder.
 #[sources.clicks]
 #connector = "files"
-#path = "clicks"                         # the folder must be there
+#path = "clicks"                         # the folder must exist
 #format = "json"
 #columns = { id = "STRING", ts = "BIGINT", visitor = "STRING", amount = "DOUBLE" }
 #eventtime.column = "ts"
 #eventtime.type = "unixtimestamp_ms"     # or iso8601, spark (a TIMESTAMP), unixtimestamp_s, _us, _ns
 #watermark_lag = "5 seconds"
-#target_latency = "2 seconds"            # how long a batch should last; or max_files_per_batch = 10
+#target_latency = "2 seconds"            # how long a batch should take; or max_files_per_batch = 10
 
 [transforms.per_digit]
 sql = """
@@ -45,14 +45,14 @@ SELECT window_start, window_end, value % 10 AS digit, count(*) AS n
 FROM numbers
 GROUP BY value % 10, TUMBLE(timestamp, INTERVAL '10' SECOND)
 """
-#watermark_lag = "3 seconds"             # in place of the source's, unless the SQL has a WATERMARK
+#watermark_lag = "3 seconds"             # overrides the source's, unless the SQL has a WATERMARK
 #event_time_field = "timestamp"          # another TIMESTAMP column as event time, unless the SQL names one
 #allowed_lateness = "1 minute"           # keeps windows open that long after their end
 #emit = "on window close"
-#late_to = "late_numbers"                # a name for the late rows; per_digit$late in any case
+#late_to = "late_numbers"                # a name for the late rows; per_digit$late always works
 #late.policy = "window"                  # or strict, or reassign with late.max_lateness
 #shards = 2
-#side_output.error.sink = "metrics_only" # or a sink without `from`, or "reinject"; rows that are not used, by kind
+#side_output.error.sink = "metrics_only" # or a sink without `from`, or "reinject": where unused rows go, by kind
 #side_output.duplicate.rate_limit = "100/s"
 #side_output.duplicate.sink = "unused"
 
@@ -73,13 +73,13 @@ connector = "console"
 
 
 def write_example(file: Path) -> None:
-    """Write the example; an error if the file is there already."""
+    """Write the example; raises an error if the file already exists."""
     if file.suffix.lower() != ".toml":
-        raise OptionError(f"{file} is no name for an app file", help=f"write {file.with_suffix('.toml')}")
+        raise OptionError(f"{file} is not a name for an app file", help=f"write {file.with_suffix('.toml')}")
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(EXAMPLE)
     except FileExistsError:
-        raise OptionError(f"{file} is there already", help="choose another name, or remove it first") from None
+        raise OptionError(f"{file} already exists", help="choose another name, or remove it first") from None
     except OSError as error:
         raise OptionError(f"cannot write {file}: {error.strerror}") from None

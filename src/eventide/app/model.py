@@ -20,7 +20,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class TimeDefaults:
-    """`[app] eventtime.*`: for sources and transforms that do not say otherwise. Texts as SQL options take them."""
+    """`[app] eventtime.*`: for sources and transforms that do not say otherwise. Text, as in SQL options."""
 
     enabled: bool = True
     column: str | None = None
@@ -32,7 +32,7 @@ class TimeDefaults:
 
 @dataclass(frozen=True)
 class App:
-    """`texts` are the statements that say the same; `catalog` is what they make."""
+    """`texts` are the equivalent statements; `catalog` is what they define."""
 
     settings: Settings
     texts: tuple[str, ...]

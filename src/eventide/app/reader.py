@@ -1,11 +1,11 @@
-"""`app.toml` to statements: an app file means what its SQL would mean.
+"""`app.toml` to statements: an app file means the same as its SQL.
 
     [app]               where it runs, and defaults
     [sources.NAME]      CREATE SOURCE
     [transforms.NAME]   CREATE STREAM
     [sinks.NAME]        CREATE SINK
 
-Everything that can be found wrong without Spark is an error that names the key's path.
+Every mistake that can be found without Spark is an error that names the key's path.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LAG = {"watermark_lag": "watermark.lag", "eventtime.lateTolerance": "watermark.
 
 
 def load_app(text: str, allow_jvm_calls: bool = False) -> App:
-    """An app file as statements and settings; raises what is wrong with it."""
+    """An app file as statements and settings; raises an error for any mistake in it."""
     tables = _tables(text)
     settings, defaults = _read_app_section(tables["app"])
     catalog = Catalog(allow_jvm_calls)
@@ -54,7 +54,9 @@ def load_app(text: str, allow_jvm_calls: bool = False) -> App:
         if "from" in section:
             texts.append(_apply(catalog, _sink(name, section)))
         elif not any(catalog.routers(name)):
-            raise OptionError(f"{section.path} gets nothing", help='add from = "a stream", or name it in a side_output')
+            raise OptionError(
+                f"nothing is sent to {section.path}", help='add from = "a stream", or name it in a side_output'
+            )
     return App(settings, tuple(texts), catalog)
 
 
@@ -63,13 +65,13 @@ def _tables(text: str) -> dict[str, Any]:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise OptionError(
-            f"this is not TOML: {error}", help="texts stand in quotes, names of tables in [brackets]"
+            f"this is not TOML: {error}", help="put text in quotes and table names in [brackets]"
         ) from None
     for name, table in found.items():
         if name not in _TABLES:
             raise OptionError(f"{name}: there is no such table", help=suggest(name, _TABLES))
         if not isinstance(table, dict):
-            raise OptionError(f"{name} is a table, not {table!r}", help=f"write [{name}]")
+            raise OptionError(f"{name} must be a table, not {table!r}", help=f"write [{name}]")
     if not found.get("transforms"):
         raise OptionError(
             "the app has no transform, so it would do nothing", help='add [transforms.NAME] with sql = "SELECT ..."'
@@ -96,7 +98,7 @@ def _read_app_section(values: Any) -> tuple[Settings, TimeDefaults]:
 
 
 def _flat_conf(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Spark's settings have dots in their names, which TOML may have read as tables."""
+    """Spark settings have dots in their names, which TOML may have read as tables."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat.update(_flat_conf(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value})
@@ -157,7 +159,7 @@ def _dedup(section: Section) -> list[Part]:
 
 
 def _defaults(declared: Source, options: Collection[str], defaults: TimeDefaults) -> dict[str, Literal]:
-    """What [app] says of all sources, where this one says nothing and it fits."""
+    """Defaults from [app] that apply to this source and that it does not set itself."""
     added: dict[str, Literal] = {}
     names = [column.name.lower() for column in declared.columns]
     if declared.event_time is None and defaults.column is not None and defaults.column.lower() in names:
@@ -184,7 +186,7 @@ def _sink_section(name: str, values: Any) -> Section:
 
 
 def _sink(name: str, section: Section) -> Assembled:
-    """CREATE SINK; without `from` it is one that side outputs write to."""
+    """CREATE SINK; without `from` it is for side outputs to write to."""
     connector = SINK_CONNECTORS[(section.text("connector") or "").lower()]
     options = section.literals({*SINK_OPTIONS, *connector.options})
     reads: list[Part] = (

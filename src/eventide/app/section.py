@@ -1,6 +1,4 @@
-"""The tables of an app file, with every key's path at hand: what is unknown or of the wrong kind is an error that names
-it.
-"""
+"""The tables of an app file. A key that is unknown or has a value of the wrong type is an error that names its path."""
 
 from __future__ import annotations
 
@@ -12,9 +10,9 @@ from eventide.sql.fragments import Literal
 
 
 class Section:
-    """One table. Dotted keys and nested tables are the same; `whole` are keys whose value is a table of its own.
+    """One table. Dotted keys and nested tables are equivalent; `whole` are keys whose value is itself a table.
 
-    Keys are found whatever their case. `known` must name all of them, `aliases` other spellings of some.
+    Keys are case-insensitive. `known` lists all of them, `aliases` other spellings of some.
     """
 
     def __init__(
@@ -26,7 +24,7 @@ class Section:
         aliases: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(values, dict):
-            raise OptionError(f"{path} is a table, not {values!r}", help=f"write [{path}] and its keys below")
+            raise OptionError(f"{path} must be a table, not {values!r}", help=f"write [{path}] and its keys below")
         self.path = path
         self._values: dict[str, Any] = {}
         self._written: dict[str, str] = {}  # canonical key: as the user wrote it
@@ -44,7 +42,7 @@ class Section:
         return key in self._values
 
     def literals(self, keys: Collection[str]) -> dict[str, Literal]:
-        """The values of those of `keys` that are given, as SQL will have them."""
+        """The values of those `keys` that are set, as SQL takes them."""
         return {key: Literal(self.place(key), self.text(key) or "") for key in self._values if key in keys}
 
     def place(self, key: str) -> str:
@@ -55,7 +53,7 @@ class Section:
         return self._values.get(key)
 
     def text(self, key: str) -> str | None:
-        """A text; numbers and true or false are taken as they would be written."""
+        """A text; a number or a boolean is converted to text."""
         value = self._values.get(key)
         return None if value is None else scalar(self.place(key), value)
 
@@ -68,13 +66,15 @@ class Section:
     def count(self, key: str) -> int | None:
         value = self._values.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise OptionError(f"{self.place(key)} is a whole number above 0, not {value!r}", help=f"write {key} = 4")
+            raise OptionError(
+                f"{self.place(key)} must be a whole number above 0, not {value!r}", help=f"write {key} = 4"
+            )
         return value
 
     def flag(self, key: str) -> bool | None:
         value = self._values.get(key)
         if value is not None and not isinstance(value, bool):
-            raise OptionError(f"{self.place(key)} is true or false, not {value!r}", help=f"write {key} = true")
+            raise OptionError(f"{self.place(key)} must be true or false, not {value!r}", help=f"write {key} = true")
         return value
 
     def texts(self, key: str) -> list[str]:
@@ -87,7 +87,8 @@ class Section:
         value = self._values.get(key, {})
         if not isinstance(value, dict):
             raise OptionError(
-                f"{self.place(key)} is a table, not {value!r}", help=f"write [{self.path}.{key}] and its keys below"
+                f"{self.place(key)} must be a table, not {value!r}",
+                help=f"write [{self.path}.{key}] and its keys below",
             )
         return value
 
@@ -97,7 +98,7 @@ def scalar(path: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise OptionError(f"{path} is a text, not {value!r}", help="write it in quotes")
+    raise OptionError(f"{path} must be text, not {value!r}", help="write it in quotes")
 
 
 def _flat(values: Mapping[str, Any], whole: set[str], before: str = "") -> Iterable[tuple[str, Any]]:

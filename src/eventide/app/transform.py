@@ -1,4 +1,4 @@
-"""`[transforms.NAME]` as CREATE STREAM. What the SQL says goes before what the section says."""
+"""`[transforms.NAME]` as CREATE STREAM. What the SQL says takes precedence over the section."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from eventide.plan.names import backticked
 from eventide.plan.side_output import KEYS as ROUTE_KEYS, KINDS
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, string, with_clause
+from eventide.sql.joins import join_below
 from eventide.sql.options import STREAM_OPTIONS
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateStream
-from eventide.sql.syntax import QueryNode, SelectNode, SubqueryRef, TableRef, WindowTable
+from eventide.sql.syntax import FromNode, JoinNode, QueryNode, SelectNode, SubqueryRef, TableRef, WindowTable
 
 _OWN = ("sql", "event_time_field", "watermark_lag", "allowed_lateness", "emit", "late_to", "options", "side_output")
 KEYS = (*_OWN, *(name for name in STREAM_OPTIONS if name not in _OWN))
@@ -25,10 +26,10 @@ WHOLE = ("options", "side_output")
 
 
 def create_stream(name: str, section: Section, catalog: Catalog, defaults: TimeDefaults) -> Assembled:
-    """The statement; raises what is wrong with the section and with its SQL."""
+    """The statement; raises an error for any mistake in the section or its SQL."""
     sql = section.required("sql", 'write sql = "SELECT ... FROM ..."').strip()
     statement = _parsed(name, section, sql)
-    sql = sql[: len(statement.text) - len(_prefix(name))]  # without a semicolon and what follows it
+    sql = sql[: len(statement.text) - len(_prefix(name))]  # without a semicolon and anything after it
     end = statement.query.span.end - len(_prefix(name))
     body, tail = Fragment(section.place("sql"), sql[:end]), Fragment(section.place("sql"), sql[end:])
     return Assembled(
@@ -52,12 +53,12 @@ def _parsed(name: str, section: Section, sql: str) -> CreateStream:
     text = Assembled(section.path, _prefix(name), Fragment(section.place("sql"), sql))
     if sql.split(None, 1)[0].upper() == "CREATE":
         raise OptionError(
-            f"{section.place('sql')} is the SELECT of the stream {name}", help="leave CREATE STREAM ... AS out"
+            f"{section.place('sql')} must be the SELECT of the stream {name}", help="leave out CREATE STREAM ... AS"
         )
     with text.errors():
         statements = parse_statements(text.text)
         if len(statements) != 1 or not isinstance(statements[0], CreateStream):
-            raise OptionError("sql is one SELECT", help="write further streams as [transforms.NAME] of their own")
+            raise OptionError("sql must be one SELECT", help="give each further stream its own [transforms.NAME]")
     return statements[0]
 
 
@@ -77,7 +78,7 @@ def _options(section: Section, statement: CreateStream, defaults: TimeDefaults) 
 
 
 def _side_output(section: Section) -> dict[str, Literal]:
-    """`[transforms.NAME.side_output]`: the same keys as options of CREATE STREAM, without their first word."""
+    """`[transforms.NAME.side_output]`: the keys are options of CREATE STREAM without the `side_output.` in front."""
     if "side_output" not in section:
         return {}
     keys = [f"{kind}.{key}" for kind in KINDS for key in ROUTE_KEYS]
@@ -87,8 +88,11 @@ def _side_output(section: Section) -> dict[str, Literal]:
 
 def _gives_lateness(statement: CreateStream) -> bool:
     windows = [select.window for select in statement.query.selects if select.window is not None]
-    return statement.emit.allowed_lateness is not None or any(
-        "allowed lateness" in window.durations for window in windows
+    joins = [join for select in statement.query.selects if (join := join_below(select)) is not None]
+    return (
+        statement.emit.allowed_lateness is not None
+        or any("allowed lateness" in window.durations for window in windows)
+        or any(join.within is not None and join.within.grace is not None for join in joins)
     )
 
 
@@ -105,9 +109,15 @@ def _watermark(section: Section, statement: CreateStream, catalog: Catalog, defa
     if len(statement.query.selects) > 1:
         place = section.place("event_time_field" if field is not None else "watermark_lag")
         raise OptionError(f"{place} is for one SELECT", help="write SELECT ... FROM (SELECT ... UNION ALL SELECT ...)")
+    if join_below(statement.query.selects[0]) is not None:
+        place = section.place("event_time_field" if field is not None else "watermark_lag")
+        raise OptionError(
+            f"{place} is for one input, and the SQL joins two",
+            help="write WATERMARK ts DELAY OF INTERVAL 10 SECONDS behind an input in FROM, or set it in its source",
+        )
     sources = list(_sources(statement.query, catalog))
     if not sources:
-        return []  # lowering says what is wrong with FROM
+        return []  # lowering will report what is wrong with FROM
     column = field if field is not None else _declared_column(section, sources)
     chosen = lag if lag is not None else _declared_lag(section, sources)
     place = section.place("event_time_field" if field is not None else "watermark_lag")
@@ -145,24 +155,38 @@ def _declared_lag(section: Section, sources: list[Source]) -> str:
 
 
 def _has_watermark(query: QueryNode) -> bool:
-    """Whether the SQL names a watermark of its own, at whatever depth."""
+    """Whether the SQL has a watermark of its own, at any depth."""
     return any(_select_has_watermark(select) for select in query.selects)
 
 
 def _select_has_watermark(select: SelectNode) -> bool:
     if select.watermark is not None or (select.window is not None and "watermark" in select.window.durations):
         return True
-    node = select.source.input if isinstance(select.source, WindowTable) else select.source
-    return node.watermark is not None or (isinstance(node, SubqueryRef) and _has_watermark(node.query))
+    return any(
+        node.watermark is not None or (isinstance(node, SubqueryRef) and _has_watermark(node.query))
+        for node in _inputs(select.source)
+    )
 
 
 def _sources(query: QueryNode, catalog: Catalog) -> Iterator[Source]:
     for select in query.selects:
-        node = select.source.input if isinstance(select.source, WindowTable) else select.source
-        if isinstance(node, SubqueryRef):
-            yield from _sources(node.query, catalog)
-        elif isinstance(node, TableRef):
-            yield from (source for name, source in catalog.sources.items() if name.lower() == node.name.lower())
+        for node in _inputs(select.source):
+            if isinstance(node, SubqueryRef):
+                yield from _sources(node.query, catalog)
+            else:
+                yield from (source for name, source in catalog.sources.items() if name.lower() == node.name.lower())
+
+
+def _inputs(node: FromNode) -> Iterator[TableRef | SubqueryRef]:
+    """What stands in FROM, without window tables and joins around it."""
+    match node:
+        case WindowTable():
+            yield node.input
+        case JoinNode():
+            yield from _inputs(node.left)
+            yield from _inputs(node.right)
+        case _:
+            yield node
 
 
 def _tail(section: Section, statement: CreateStream) -> list[Part]:
@@ -170,7 +194,7 @@ def _tail(section: Section, statement: CreateStream) -> list[Part]:
     emit, late_to = section.text("emit"), section.text("late_to")
     for key, value, is_given in (("emit", emit, statement.emit.mode), ("late_to", late_to, statement.emit.late_to)):
         if value is not None and is_given is not None:
-            raise OptionError(f"{section.place(key)}: the SQL says it already", help="keep one of them")
+            raise OptionError(f"{section.place(key)}: the SQL already says this", help="keep one of them")
     if emit is not None:
         parts += ["\nEMIT ", Fragment(section.place("emit"), emit_clause(section.place("emit"), emit))]
     if late_to is not None:

@@ -1,1 +1,1 @@
-"""The command `eventide`. Everything heavy is imported inside the commands, so that `--help` is instant."""
+"""The `eventide` command. Everything heavy is imported inside the commands, so that `--help` is instant."""

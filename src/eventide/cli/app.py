@@ -1,4 +1,4 @@
-"""The commands. Each one only reads its arguments and hands over to the module that does the work."""
+"""The commands. Each one only reads its arguments and calls the module that does the work."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ Master = Annotated[
     str | None, typer.Option(help="Where Spark runs: local[4], spark://host:7077, yarn, k8s://… Default: this machine.")
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run goes on. Default: temporary.")
+    Path | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run can continue. Default: temporary.")
 ]
 Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated.")]
 Shards = Annotated[
-    int | None, typer.Option(min=1, max=4096, help="Parts of a stream's state; fixed for the life of a checkpoint.")
+    int | None,
+    typer.Option(
+        min=1, max=4096, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."
+    ),
 ]
 AllowJvmCalls = Annotated[
     bool, typer.Option("--allow-jvm-calls", help="Let SQL call java_method and reflect, which run any code of the JVM.")
@@ -72,7 +75,7 @@ def run(
     shards: Shards = None,
     allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
-    """Run a SQL or app file until it is stopped, or once. Ctrl-C stops in good order, a second one at once."""
+    """Run a SQL or app file until it is stopped, or once. Ctrl-C stops cleanly, a second Ctrl-C at once."""
     from eventide.cli.runner import Connection, run as run_file
 
     connection = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls)
@@ -87,7 +90,7 @@ def sql(
     shards: Shards = None,
     allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
-    """An interactive shell. Also takes SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
+    """Start an interactive shell. Also reads SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
     from eventide.cli.runner import Connection
     from eventide.cli.shell import Quit, Shell
 
@@ -118,7 +121,7 @@ def validate(
     file: File,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can go on from it."),
+        typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can continue from it."),
     ] = None,
     function: Annotated[
         list[str] | None,
@@ -126,7 +129,7 @@ def validate(
     ] = None,
     allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
-    """Check a SQL or app file without starting Spark; with --against, whether it can resume from a checkpoint."""
+    """Check a SQL or app file without Spark; with --against, also whether it can continue from a checkpoint."""
     from eventide.cli.files import check_functions, read_program
 
     program = read_program(file, allow_jvm_calls, against)
@@ -151,7 +154,7 @@ def explain(file: File, stream: Annotated[str | None, typer.Argument(help="One s
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The file to write.")] = Path("app.toml"),
 ) -> None:
-    """Write a commented app file to begin with; an existing file is left alone."""
+    """Write a commented app file to start from; an existing file is left alone."""
     from eventide.app.example import write_example
 
     write_example(file)
@@ -160,23 +163,23 @@ def init(
 
 @app.command()
 def why(
-    stream: Annotated[str, typer.Argument(help="The stream that gives nothing, or not yet.")],
+    stream: Annotated[str, typer.Argument(help="The stream that emits nothing, or nothing yet.")],
     checkpoint: Annotated[
         Path, typer.Option(metavar="DIR", help="The checkpoint folder of the stream; it may be running.")
     ],
 ) -> None:
-    """Say what holds the oldest open window of a stream back, and what would close it. Needs no Spark."""
+    """Say what is keeping a stream's oldest window open, and what would close it. Needs no Spark."""
     from eventide.cli.diagnosis import why_of
 
     stdout().print(why_of(checkpoint, stream), markup=False, soft_wrap=True)
 
 
 late = typer.Typer(
-    help="Rows that came too late: which, what would have caught them, folding them in.", no_args_is_help=True
+    help="Rows that came too late: list them, see what would have caught them, fold them in.", no_args_is_help=True
 )
 app.add_typer(late, name="late")
 
-StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream of the checkpoint.")]
+StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream in the checkpoint.")]
 Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint folder of the stream.")]
 
 
@@ -184,9 +187,9 @@ Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The
 def late_list(
     stream: StreamName,
     checkpoint: Existing,
-    limit: Annotated[int, typer.Option(min=1, help="How many rows to show, the newest.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the newest rows to show.")] = 10,
 ) -> None:
-    """Late rows: why, how late, which window, and a histogram. Needs no Spark; the stream may be running."""
+    """Show late rows: why, how late, which window, and a histogram. Needs no Spark; the stream may be running."""
     from eventide.cli.late import list_late
 
     list_late(checkpoint, stream, limit)
@@ -194,8 +197,8 @@ def late_list(
 
 @late.command("advise")
 def late_advise(stream: StreamName, checkpoint: Existing) -> None:
-    """What lag or allowed lateness would have used 99, 99.9 and 100 % of the rows, and what it costs. Needs no
-    Spark.
+    """Show the lag or allowed lateness at which 99, 99.9 and 100 % of the rows would have been used, and its cost.
+    Needs no Spark.
     """
     from eventide.cli.late import advise_late
 
@@ -204,8 +207,8 @@ def late_advise(stream: StreamName, checkpoint: Existing) -> None:
 
 @late.command("replay")
 def late_replay(stream: StreamName, checkpoint: Existing) -> None:
-    """Fold late rows into the windows that they missed and emit the corrected rows. The stream must not be running
-    elsewhere.
+    """Fold late rows into the windows they missed and emit the corrected rows. No other process may be running the
+    stream.
     """
     from eventide.cli.late import replay_late
 
@@ -214,7 +217,7 @@ def late_replay(stream: StreamName, checkpoint: Existing) -> None:
 
 @app.command()
 def state(stream: StreamName, checkpoint: Existing) -> None:
-    """What a stream holds: windows, groups, bytes, the oldest. Needs no Spark; the stream may be running."""
+    """Show what a stream holds: windows, groups, bytes, the oldest. Needs no Spark; the stream may be running."""
     from eventide.cli.state import print_state
 
     print_state(checkpoint, stream)
@@ -222,10 +225,10 @@ def state(stream: StreamName, checkpoint: Existing) -> None:
 
 @app.command()
 def demo(
-    seconds: Annotated[int, typer.Option(min=2, max=600, help="How long clicks are generated.")] = 20,
-    rate: Annotated[int, typer.Option(min=10, max=100_000, help="Clicks a second.")] = 3000,
+    seconds: Annotated[int, typer.Option(min=2, max=600, help="How long to generate clicks.")] = 20,
+    rate: Annotated[int, typer.Option(min=10, max=100_000, help="Clicks per second.")] = 3000,
 ) -> None:
-    """A click stream with disorder, late rows and bad timestamps, live on local Spark."""
+    """Run a click stream with disorder, late rows and bad timestamps, live on local Spark."""
     from eventide.demo import run_demo
 
     run_demo(seconds=seconds, rate=rate, console=stdout())
@@ -233,7 +236,7 @@ def demo(
 
 @app.command()
 def version() -> None:
-    """The versions of Eventide and of what it stands on."""
+    """Show the versions of Eventide and of its main dependencies."""
     from importlib.metadata import version as installed
 
     for package in ("eventide", "pyspark", "pyarrow", "duckdb", "sqlglot"):
@@ -250,9 +253,7 @@ def _settings(conf: list[str] | None) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The entry point: 0 when all went well, 1 when something failed, 2 when the arguments are wrong, 130 after
-    Ctrl-C.
-    """
+    """The entry point. Exit status: 0 success, 1 failure, 2 wrong arguments, 130 after Ctrl-C."""
     try:
         app(args=arguments, prog_name="eventide")
     except EventideError as error:
@@ -263,5 +264,5 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         console = stderr()
         console.print(f"unexpected error: {type(error).__name__}: {error}", style="red", markup=False)
-        console.print("  help: eventide --debug … shows where it comes from", style="red", markup=False)
+        console.print("  help: eventide --debug … shows the traceback", style="red", markup=False)
         sys.exit(1)

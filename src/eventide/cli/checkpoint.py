@@ -1,4 +1,4 @@
-"""A checkpoint folder as the commands read it: beside the process that has it open, without Spark, changing nothing."""
+"""How the commands read a checkpoint: without Spark or changing anything, even while another process has it open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def layout_of(checkpoint: Path) -> Layout:
     layout = Layout(checkpoint)
     if not layout.catalog.exists():
         raise OptionError(
-            f"{checkpoint} is no checkpoint of Eventide",
+            f"{checkpoint} is not an Eventide checkpoint",
             help="give the folder that `eventide run --checkpoint DIR` used",
         )
     return layout
@@ -36,7 +36,7 @@ def catalog_of(layout: Layout) -> Catalog:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a checkpoint holds of one stream; `results` is None before its first run."""
+    """What a checkpoint holds about one stream; `results` is None before its first run."""
 
     layout: Layout
     stream: Stream

@@ -28,7 +28,7 @@ def stderr() -> Console:
 
 
 def print_error(console: Console, error: EventideError) -> None:
-    """The message without a traceback; its carets must stay under the SQL, so nothing is wrapped."""
+    """The message without a traceback. Nothing is wrapped, so that the carets stay under the SQL."""
     label = "error" if error.fault == "user" else f"{error.fault} error"
     console.print(Text(f"{label}: {error.render()}", style="red"), soft_wrap=True)
 
@@ -38,7 +38,7 @@ def sql_block(sql: str) -> Syntax:
 
 
 def when(value: datetime | None) -> str:
-    """A time in UTC, without a fraction that is zero."""
+    """A time in UTC, without trailing zeros in the fraction."""
     if value is None:
         return "–"
     utc = value.astimezone(UTC) if value.tzinfo else value
@@ -91,7 +91,7 @@ def result_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], t
 def print_rows(
     console: Console, columns: Sequence[str], rows: Iterable[Mapping[str, object]], limit: int | None = None
 ) -> None:
-    """A table and how many rows it stands for; at most `limit` of them are shown."""
+    """A table with the first `limit` rows, or all of them, and the total number of rows."""
     kept = list(rows)
     shown = kept if limit is None else kept[:limit]
     if columns and shown:
@@ -101,7 +101,7 @@ def print_rows(
 
 
 def payload_grid(payload: Mapping[str, object]) -> Table:
-    """A side-output payload, a field a line, without those that are empty."""
+    """A side-output payload, one field per line, without empty fields."""
     grid = Table.grid(padding=(0, 2))
     for name, value in payload.items():
         if value is not None:
@@ -110,7 +110,7 @@ def payload_grid(payload: Mapping[str, object]) -> Table:
 
 
 def accounting_line(accounts: Mapping[str, int]) -> Text:
-    """rows in 60,000 = used 58,912 + late 1,012 + error 76 ✓: every row has a place, or the line says so in red."""
+    """rows in 60,000 = used 58,912 + late 1,012 + error 76 ✓, or in red by how many rows it is off."""
     used = accounts.get("used", 0)
     parts = [("used", used), *((kind, accounts[kind]) for kind in SIDE_KINDS if accounts.get(kind))]
     rows_in = accounts.get("rows_in", 0)

@@ -1,4 +1,4 @@
-"""`eventide why`: reads a checkpoint folder, beside the process that has it open, and changes nothing."""
+"""`eventide why`: reads a checkpoint, even while another process has it open, and changes nothing."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Checked:
     sql: str
     catalog: Catalog
     plans: dict[str, Physical]
-    settings: Settings | None = None  # of an app file
+    settings: Settings | None = None  # only for an app file
 
     def summary(self) -> str:
         counts = (("source", self.catalog.sources), ("stream", self.catalog.streams), ("sink", self.catalog.sinks))
@@ -59,7 +59,7 @@ class Checked:
 
 
 def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
-    """A SQL file, or an app file if its name ends with .toml, with everything checked that needs no Spark.
+    """A SQL file, or an app file if its name ends with .toml, checked as far as possible without Spark.
 
     With a `checkpoint` the file may drop what is there.
     """
@@ -81,7 +81,7 @@ def check_functions(program: Checked, others: Collection[str] = ()) -> None:
 
 
 def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
-    """Everything that can be found wrong in an app file without Spark raises here."""
+    """Raises every error in an app file that can be found without Spark."""
     from eventide.app.reader import load_app
     from eventide.plan.planner import plan
 
@@ -92,7 +92,7 @@ def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
 
 
 def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
-    """Everything that can be found wrong in a SQL text without Spark raises here."""
+    """Raises every error in a SQL text that can be found without Spark."""
     from eventide.cli.checkpoint import catalog_of
     from eventide.plan.planner import plan
     from eventide.sql.catalog import Catalog

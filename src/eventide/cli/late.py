@@ -1,4 +1,4 @@
-"""`eventide late`: which rows came too late, what would have caught them, and folding them in after all."""
+"""`eventide late`: shows which rows came too late and what would have caught them, and folds them in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_late(checkpoint: Path, name: str, limit: int) -> None:
 
 
 def _payloads(kept: Kept) -> tuple[pa.Table, int]:
-    """All late payloads, and the last batch whose ones have been replayed."""
+    """All late payloads, and the last batch whose late payloads have been replayed."""
     import pyarrow as pa
 
     from eventide.storage.payloads import PAYLOAD_SCHEMA
@@ -66,7 +66,7 @@ def _summary(name: str, rows: int, total: int, replayed: int) -> str:
 
 
 def _histogram(found: Ledger) -> Table:
-    """How far behind the watermark, in steps that people think in; the bars are to scale."""
+    """How far behind the watermark the rows were, in round steps; the bars are to scale."""
     counts = found.histogram()
     most = max(count for _, count in counts)
     table = Table(
@@ -119,7 +119,7 @@ def advise_late(checkpoint: Path, name: str) -> None:
         console.print(f"{kept.stream.name}: no row has come in yet, so there is no history to learn from.")
         return
     console.print(
-        Text(f"{kept.stream.name}: {_percent(share)} of the rows were in time, {found.rows:,} were late", style="bold")
+        Text(f"{kept.stream.name}: {_percent(share)} of the rows were on time, {found.rows:,} were late", style="bold")
     )
     if kept.account.totals.get("late", 0) > found.rows:
         console.print(
@@ -145,11 +145,11 @@ def advise_late(checkpoint: Path, name: str) -> None:
     console.print(table)
     console.print(
         Text(
-            "The same can be added to the watermark's lag. With EMIT ON UPDATE or ON WATERMARK first results",
+            "The same can be added to the watermark's lag instead. With EMIT ON UPDATE or ON WATERMARK, first results",
             style="dim",
         )
     )
-    console.print(Text("come as soon as before, if it is added to the allowed lateness.", style="dim"))
+    console.print(Text("come as early as now if it is added to the allowed lateness.", style="dim"))
 
 
 def replay_late(checkpoint: Path, name: str) -> None:
@@ -163,11 +163,11 @@ def replay_late(checkpoint: Path, name: str) -> None:
     try:
         corrected = db.late_replay(name)
         if len(corrected) == 0:
-            console.print(f"{name}: no late row that was not replayed before")
+            console.print(f"{name}: no late rows left to replay")
             return
         print_rows(console, corrected.columns, corrected, limit=ROWS_SHOWN)
         console.print(
-            f"{name}: {len(corrected):,} {'row' if len(corrected) == 1 else 'rows'} corrected; sinks have them as well"
+            f"{name}: {len(corrected):,} {'row' if len(corrected) == 1 else 'rows'} corrected and sent to its sinks"
         )
     finally:
         db.close()

@@ -1,4 +1,4 @@
-"""Live progress of running streams: a table that redraws itself on a terminal, plain lines anywhere else."""
+"""Live progress of running streams: a table that is redrawn on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Progress = Sequence[Mapping[str, Any]]
 
 
 def progress_table(progress: Progress) -> Table:
-    """One row per stream; a stream that failed says so in red, late rows stand out."""
+    """One row per stream; failed streams are in red, late rows stand out."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     for name, justify in COLUMNS:
         table.add_column(name, justify=justify, no_wrap=True)
@@ -52,7 +52,7 @@ COLUMNS: Sequence[tuple[str, Any]] = (
 
 
 def progress_line(stream: Mapping[str, Any]) -> str:
-    """The same as a table's row, for logs and pipes."""
+    """What a row of the table says, as a line for logs and pipes."""
     return (
         f"{stream['stream']}: {int(stream['rows_in']):,} rows in, {float(stream['rows_per_second']):,.0f} rows/s, "
         f"watermark {when(stream['watermark'])} (lag {duration(stream['watermark_lag_seconds'])}), "
@@ -63,8 +63,9 @@ def progress_line(stream: Mapping[str, Any]) -> str:
 
 
 class ProgressView:
-    """Shows what `source` reports. Call `update` as often as you like: a terminal redraws, a log gets a line every
-    `plain_every` seconds, and only when something has changed."""
+    """Shows what `source` reports. Call `update` as often as you like: a terminal is redrawn, and a log gets a line
+    every `plain_every` seconds, only if something has changed.
+    """
 
     def __init__(self, console: Console, source: Callable[[], Progress], plain_every: float = 5.0) -> None:
         self._console = console

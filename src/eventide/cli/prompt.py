@@ -1,4 +1,4 @@
-"""The shell on a terminal: history, completion, colours, and lines until a semicolon."""
+"""The shell on a terminal: history, completion, colours, and statements that span lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEYWORDS = re.findall(
 
 
 def is_finished(text: str) -> bool:
-    """Whether Enter should run `text` instead of beginning a new line.
+    """Whether Enter should run `text` instead of starting a new line.
 
     >>> is_finished("SELECT 1"), is_finished("SELECT 1;"), is_finished("SELECT ';")
     (False, True, False)
@@ -44,7 +44,7 @@ def is_finished(text: str) -> bool:
 
 
 class ShellCompleter(Completer):
-    """Commands after a backslash; else keywords, in the case that was begun, and the catalog's names."""
+    """Commands after a backslash; otherwise keywords, in the case being typed, and names from the catalog."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell

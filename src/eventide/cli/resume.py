@@ -1,4 +1,4 @@
-"""`eventide validate --against`: whether a changed file can go on from a checkpoint, before anything is deployed."""
+"""`eventide validate --against`: whether a changed file can continue from a checkpoint, before it is deployed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """What becomes of one object; `stops` if the file cannot go on from the checkpoint because of it."""
+    """What happens to one object; `stops` if it keeps the file from continuing from the checkpoint."""
 
     text: str
     stops: bool = False
 
 
 def print_resume(program: Checked, checkpoint: Path) -> bool:
-    """Say of every object what becomes of it; whether the file can resume."""
+    """Print what happens to every object; returns whether the file can continue from the checkpoint."""
     console, found = stdout(), findings(program, checkpoint)
     for finding in found:
         console.print(Text(finding.text, style="red" if finding.stops else ""), soft_wrap=True)
     can = not any(finding.stops for finding in found)
-    verdict = "can go on from this checkpoint" if can else "cannot go on from this checkpoint"
+    verdict = "can continue from this checkpoint" if can else "cannot continue from this checkpoint"
     console.print(Text(verdict, style="green" if can else "bold red"))
     return can
 
@@ -57,7 +57,7 @@ def _sources_and_sinks(kept: Catalog, new: Catalog, replaced: set[str]) -> list[
     for kind, old, given in pairs:
         for name, definition in given.items():
             if name in old and old[name] != definition and name.lower() not in replaced:
-                price = ", which gives up rows that were written to it" if kind == "source" else ""
+                price = ", which discards rows that were written to it" if kind == "source" else ""
                 how = f"write CREATE OR REPLACE {kind.upper()} {name}{price}"
                 found.append(
                     Finding(f"the {kind} {name} is in the checkpoint with another definition; {how}", stops=True)
@@ -76,7 +76,7 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
             found.append(Finding(f"{name}: new, starts without state"))
             continue
         if name.lower() in replaced:
-            found.append(Finding(f"{name}: CREATE OR REPLACE gives up its state and its results", stops=True))
+            found.append(Finding(f"{name}: CREATE OR REPLACE discards its state and its results", stops=True))
         elif settings["plan"] != canonical(stream):
             found.append(
                 Finding(f"{name}: another query\n{difference(settings['plan'], canonical(stream))}", stops=True)
@@ -85,13 +85,14 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
             said = f"'shards' = '{stream.options.shards}', but the checkpoint has {settings['shards']}, which are fixed"
             found.append(Finding(f"{name}: {said}", stops=True))
         else:
-            found.append(Finding(f"{name}: goes on"))
+            found.append(Finding(f"{name}: continues"))
     return found
 
 
 def _missing(kept: Catalog, new: Catalog) -> list[Finding]:
-    """What the file no longer has is still in the checkpoint, and runs on."""
+    """A stream that the file no longer has is still in the checkpoint, and keeps running."""
     gone = [name for name in kept.streams if name not in new.streams]
     return [
-        Finding(f"{name}: not in the file, but in the checkpoint; it runs on until DROP STREAM {name}") for name in gone
+        Finding(f"{name}: not in the file, but in the checkpoint; it keeps running until DROP STREAM {name}")
+        for name in gone
     ]

@@ -1,6 +1,4 @@
-"""`eventide run`: a SQL or app file as a running application, until it is told to stop or has processed what is
-there.
-"""
+"""`eventide run`: runs a SQL or app file until it is told to stop, or until it has processed what is there."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class Connection:
     allow_jvm_calls: bool = False
 
     def over(self, settings: Settings | None) -> Connection:
-        """The same, with an app file's settings where nothing was said on the command line."""
+        """The same, with an app file's settings for whatever the command line does not set."""
         if settings is None:
             return self
         kept = None if settings.checkpoint is None else Path(settings.checkpoint)
@@ -93,7 +91,7 @@ class StopSignals:
         self.received = signal.Signals(number)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until a signal came, at most `seconds`; whether one did."""
+        """Wait for a signal, at most `seconds`; returns whether one came."""
         end = time.monotonic() + seconds
         while self.received is None and time.monotonic() < end:
             time.sleep(min(0.1, seconds))
@@ -101,7 +99,7 @@ class StopSignals:
 
 
 def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
-    """Raises `StreamFailedError` when a stream fails, after the others were stopped."""
+    """Raises `StreamFailedError` when a stream fails, after stopping the others."""
     program = read_program(file, connection.allow_jvm_calls, connection.checkpoint)
     connection = connection.over(program.settings)
     console.print(Text(f"{file}: {program.summary()}", style="bold"), soft_wrap=True)
@@ -123,13 +121,13 @@ def _run_until_stopped(db: Database, signals: StopSignals, flush: bool | None, c
     with ProgressView(console, db.progress) as view:
         while not signals.wait(1.0):
             _raise_failures(view.update())
-    # SIGTERM comes from what will start us again (systemd, Kubernetes): windows stay open for the next run.
+    # SIGTERM comes from something that will restart us (systemd, Kubernetes): windows stay open for the next run.
     graceful = signals.received is signal.SIGINT if flush is None else flush
     _stop(db, graceful, console)
 
 
 def _run_once(db: Database, signals: StopSignals, flush: bool | None, console: Console) -> None:
-    """Ticks beside the main thread, which shows progress and listens for signals."""
+    """Ticks on a second thread, while the main thread shows progress and listens for signals."""
     failure: list[BaseException] = []
 
     def tick() -> None:
@@ -165,7 +163,7 @@ def _raise_failures(progress: Progress) -> None:
 
 
 def _report(db: Database, console: Console, show_rows: bool) -> None:
-    """The accounts of every stream, and the rows of those that have no sink to look into."""
+    """The accounts of every stream, and the rows of those that have no sink."""
     delivered = {sink.stream for sink in db.catalog.sinks.values()}
     for name in db.catalog.streams:
         if show_rows and name not in delivered:

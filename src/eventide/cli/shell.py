@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from eventide.database import Database
 
 ROWS_SHOWN = 100
-PROSE = (["status"], ["plan"])  # what CREATE, DROP and EXPLAIN say: lines, not rows
+PROSE = (["status"], ["plan"])  # the columns that CREATE, DROP and EXPLAIN return: printed as lines, not as a table
 SHOW = ("SHOW SOURCES", "SHOW STREAMS", "SHOW SINKS")
 
 
@@ -44,7 +44,7 @@ class Command:
 
 
 class Shell:
-    """Takes lines, from a terminal or a pipe, and prints what they give. `failures` counts what went wrong."""
+    """Runs lines from a terminal or a pipe and prints the results. `failures` counts the errors."""
 
     def __init__(self, db: Database, console: Console, errors: Console) -> None:
         self._db = db
@@ -56,7 +56,7 @@ class Shell:
         self.commands = {command.usage.split()[0]: command for command in self._all_commands()}
 
     def feed(self, text: str) -> None:
-        """Run all that `text` completes; an unfinished statement waits for more. Raises `Quit` for \\q."""
+        """Run every statement that `text` completes; an unfinished one waits for more. Raises `Quit` for \\q."""
         for line in text.splitlines():
             if is_blank(self._pending) and line.lstrip().startswith("\\"):
                 self._pending = ""
@@ -72,7 +72,7 @@ class Shell:
             self.feed(";")
 
     def names(self) -> list[str]:
-        """What completion offers beside keywords and commands."""
+        """What completion offers besides keywords and commands."""
         catalog = self._db.catalog
         columns = {column.name for source in catalog.sources.values() for column in source.columns}
         return sorted({*catalog.sources, *catalog.streams, *catalog.sinks, *columns})
@@ -111,10 +111,10 @@ class Shell:
             Command("\\?", "this list", self._help),
             Command("\\d [NAME]", "all sources, streams and sinks, or one of them in detail", self._describe),
             Command("\\write SOURCE JSON", 'add rows to an embedded source: {"id": 1} or [{"id": 1}, …]', self._write),
-            Command("\\advance SOURCE TIME", "an external watermark, in ms or as ISO text", self._advance),
-            Command("\\tick", "process all that is there", self._tick),
+            Command("\\advance SOURCE TIME", "set an external watermark, in ms or as ISO text", self._advance),
+            Command("\\tick", "process everything written so far", self._tick),
             Command("\\start", "run all streams in the background", lambda _: self._db.start()),
-            Command("\\stop", "stop them and emit what is open", lambda _: self._db.stop(graceful=True)),
+            Command("\\stop", "stop them and emit open windows", lambda _: self._db.stop(graceful=True)),
             Command("\\read STREAM [N]", "the rows of a stream, the first N", self._read),
             Command("\\side STREAM [KIND]", "its side output: late, error, duplicate, …", self._side),
             Command("\\accounts STREAM", "where its rows went", self._accounts),
@@ -124,7 +124,7 @@ class Shell:
                 lambda _: self._console.print(progress_table(self._db.progress())),
             ),
             Command("\\i FILE", "run a SQL file", self._include),
-            Command("\\timing", "show how long things take, or stop doing so", self._toggle_timing),
+            Command("\\timing", "switch timing of statements on or off", self._toggle_timing),
         )
 
     def _quit(self, _: str) -> None:

@@ -1,4 +1,4 @@
-"""`eventide state`: what a stream holds, from the account of its last batch and the files of its checkpoint."""
+"""`eventide state`: what a stream's state holds, from the account of its last batch and the checkpoint's files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _WORDS = {
     "open_windows": "open windows",
     "open_groups": "open groups",
-    "buffer_size": "rows that wait",
-    "state_bytes": "bytes of windows",
-    "dedup_bytes": "bytes of remembered ids",
+    "buffer_size": "waiting rows",
+    "state_bytes": "bytes in windows",
+    "dedup_bytes": "bytes in remembered ids",
 }
 _NEXT = "next_close"
 
@@ -57,15 +57,15 @@ def _lines(kept: Kept) -> list[tuple[str, str]]:
         for gauge in sorted(totals)
         if gauge not in _WORDS and not gauge.startswith(("max_", "next_"))
     ]
-    oldest = [(_at(min(due)), "the watermark at which the oldest closes")] if due else []
+    oldest = [(_at(min(due)), "watermark at which the oldest closes")] if due else []
     disk = f"{_size(kept.layout.spark(kept.stream.name) / 'state'):,}"
     batch = f"{account.batch if account else 0:,}"
-    rest = [(_at(kept.watermark), "the watermark"), (disk, "bytes of Spark's state files"), (batch, "the last batch")]
+    rest = [(_at(kept.watermark), "the watermark"), (disk, "bytes in Spark's state files"), (batch, "last batch")]
     return [*known, *others, *oldest, *rest]
 
 
 def _print_shards(kept: Kept) -> None:
-    """The same by shard, where there are several that hold something."""
+    """The same by shard, if more than one shard holds anything."""
     shards: dict[int, dict[str, int]] = {}
     for gauge, value in (kept.account.gauges if kept.account else {}).items():
         name, _, shard = gauge.partition("#")
@@ -86,7 +86,7 @@ def _at(micros: int | None) -> str:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files below a folder; files that go while we look do not count."""
+    """Bytes of all files below a folder; files that disappear meanwhile do not count."""
     total = 0
     for path in folder.rglob("*") if folder.exists() else ():
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What may hide a semicolon. The alternatives without their closing mark match an unfinished quote or comment.
+# What may hide a semicolon. The named groups that begin with open_ match an unfinished quote or comment.
 _TOKEN = re.compile(
     r"""
       (?P<line>--[^\n]*)
@@ -36,5 +36,5 @@ def split_statements(text: str) -> tuple[list[str], str]:
 
 
 def is_blank(text: str) -> bool:
-    """Nothing but white space and comments."""
+    """Whether `text` is nothing but white space and comments."""
     return not _TOKEN.sub(lambda token: "" if token["line"] or token["block"] else "x", text).strip()

@@ -14,17 +14,18 @@ from eventide.kernels.contract import SEQ
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 
-# Hidden columns that travel beside the user's. RECEIVED is what the source itself knows of a row's time; SEQ its place
-# in the order of arrival, NULL where the order within a task must do.
+# Hidden columns that travel with the user's. RECEIVED is what the source itself knows about a row's time; SEQ is its
+# place in the order of arrival, or NULL where only the order within a task is known.
 RECEIVED, CORRUPT = "__received", "__corrupt"
 HIDDEN = (SEQ, RECEIVED, CORRUPT)
-PASSED = "__passed"  # a packed row that a fused scan has made already; its other columns mean nothing
+PASSED = "__passed"  # a row that a fused scan has already packed; its other columns mean nothing
 
 
 @dataclass(frozen=True)
 class Scans:
-    """What fused scans need: where they keep which files they have found, the stream's time bound, and in how
-    many tasks they read."""
+    """What fused scans need: where they log the files they have found, the stream's time bound, and how many tasks
+    read.
+    """
 
     folder: Path
     bound: Path
@@ -33,7 +34,7 @@ class Scans:
 
 @dataclass(frozen=True)
 class SourceContext:
-    """Where a stream's inbox and its sources' spools lie; `frames` are a user's own DataFrames by the source's name.
+    """Where a stream's inbox and its sources' spools are; `frames` are a user's own DataFrames by source name.
 
     Without an inbox a stream takes no control entries: no external watermarks, idle sources, flush or ticks.
     """
@@ -41,11 +42,18 @@ class SourceContext:
     spark: SparkSession
     inbox: Path | None
     spools: Path
+    streams: Path | None = None  # where what other streams gave lies
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
 
     def spool(self, source: str) -> Path:
         return self.spools / source
+
+    def outputs(self, stream: str) -> Path:
+        """What another stream gave, batch by batch."""
+        if self.streams is None:
+            raise OptionError(f"{stream} is a stream, and only streams of the same database can be read")
+        return self.streams / stream / "results"
 
 
 def user_schema(source: Source) -> StructType:
@@ -67,6 +75,6 @@ def hidden(seq: Column, received: Column, corrupt: Column) -> list[Column]:
 
 
 def with_hidden(frame: DataFrame, schema: StructType, received: Column, corrupt: Column) -> DataFrame:
-    """Rows of a Spark source, which gives no order of arrival, with the hidden columns."""
+    """Rows of a Spark source, which has no order of arrival, with the hidden columns."""
     own = [F.col(backticked(field.name)) for field in schema.fields]
     return frame.select(*own, *hidden(F.lit(None), received, corrupt))

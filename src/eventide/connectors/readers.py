@@ -12,8 +12,10 @@ from eventide.connectors.embedded import read as embedded
 from eventide.connectors.files import read as files
 from eventide.connectors.rate import read as rate
 from eventide.connectors.secrets import Secrets
+from eventide.connectors.stream import read as stream
 from eventide.plan.logical import Source
 
+_OF_INBOX = {"embedded": embedded.load, "stream": stream.load}
 _READERS = {"dataframe": dataframe.load, "files": files.load, "rate": rate.load}
 
 
@@ -24,6 +26,6 @@ def with_secrets(source: Source) -> Source:
 
 def source_frame(context: SourceContext, source: Source, inbox: DataFrame | None) -> DataFrame:
     """The source's rows with the hidden columns."""
-    if source.connector == "embedded" and inbox is not None:
-        return embedded.load(context, source, inbox)
+    if source.connector in _OF_INBOX and inbox is not None:
+        return _OF_INBOX[source.connector](context, source, inbox)
     return _READERS[source.connector](context, source)

@@ -1,4 +1,4 @@
-"""What a sink promises: to be given a batch twice and to show it once."""
+"""What a sink promises: a batch that it is given twice takes effect once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 
 class Sink(Protocol):
     def write(self, batch: int, rows: pa.Table) -> None:
-        """Take the rows of a batch, possibly none. After a crash the same batch comes again, with the same rows."""
+        """Write the rows of a batch, possibly none. After a crash the same batch may come again, with the same rows."""
         ...
 
     def close(self) -> None:
-        """Let go of what is held open; no batch follows."""
+        """Release what is held open; no batch follows."""
         ...

@@ -13,7 +13,7 @@ CONNECTORS = ("console", "embedded", "files", "postgres")
 
 
 def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] = ()) -> Sink | None:
-    """The writer of a sink; None for `embedded`, which is the stream's own result. `json_columns` hold JSON as text."""
+    """The writer for a sink; None for `embedded`, the stream's own results. `json_columns` hold JSON as text."""
     secrets = Secrets(f"the sink {sink.name}", sink.options)
     if sink.connector == "files":
         return FilesSink(secrets.options["path"], sink.options.get("format", "json"), identity, json_columns)

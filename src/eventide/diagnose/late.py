@@ -1,4 +1,4 @@
-"""The late ledger: how late rows were, by how much they missed their window, and what would have caught them.
+"""The late ledger: how late rows were, by how much they missed their windows, and what would have caught them.
 
 Pure functions of a stream's definition, its payloads and its last account. Durations are microseconds.
 """
@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.eventtime.durations import HOUR, MINUTE, SECOND
-from eventide.plan.logical import Cumulate, Forward, Hop, Session, Slide, Stream, Tumble
+from eventide.plan.logical import Stream
+from eventide.plan.reads import window_of
+from eventide.plan.windows import Cumulate, Hop, Session, Tumble
 from eventide.storage.results import Account
 
 DAY = 24 * HOUR
@@ -25,8 +27,8 @@ _RESOLUTION = 1000  # watermarks are whole milliseconds
 
 @dataclass(frozen=True)
 class Ledger:
-    """The late rows of a stream. `behind`: how far behind the watermark; `missed`: how much longer their window had to
-    wait.
+    """The late rows of a stream. `behind`: how far behind the watermark they were; `missed`: how much longer their
+    window would have had to wait.
     """
 
     rows: int
@@ -35,26 +37,26 @@ class Ledger:
     missed: tuple[int, ...]  # ascending
 
     def histogram(self) -> list[tuple[int | None, int]]:
-        """(bound, rows that were at most so late and more than the bound before); the last bound is None: later
-        still.
+        """Pairs of a bound and how many rows were at most that late, but later than the previous bound; the last bound
+        is None: no limit.
         """
         counts = Counter(next((bound for bound in BOUNDS if value <= bound), None) for value in self.behind)
         used = [place for place, bound in enumerate((*BOUNDS, None)) if counts[bound]]
         return [(bound, counts[bound]) for bound in (*BOUNDS, None)[used[0] : used[-1] + 1]] if used else []
 
     def quantile(self, share: float) -> int | None:
-        """The lateness that `share` of the late rows do not exceed."""
+        """The lateness that this share of the late rows does not exceed."""
         return self.behind[max(0, math.ceil(share * len(self.behind)) - 1)] if self.behind else None
 
 
 @dataclass(frozen=True)
 class Advice:
-    """To use `percent` of the rows: `extra` more lag or allowed lateness, 0 if that is so already."""
+    """To use `percent` of the rows, `extra` more lag or allowed lateness is needed; 0 if none."""
 
     percent: float
     extra: int
-    more_windows: int  # open at a time, per group
-    more_bytes: int | None  # of state, if the figures allow an estimate
+    more_windows: int  # open at any one time, per group
+    more_bytes: int | None  # of state; None if there is no basis for an estimate
 
 
 def ledger(stream: Stream, payloads: pa.Table) -> Ledger:
@@ -68,7 +70,7 @@ def ledger(stream: Stream, payloads: pa.Table) -> Ledger:
 
 
 def advise(stream: Stream, found: Ledger, account: Account) -> list[Advice]:
-    """What more lag or allowed lateness would have used 99, 99.9 and 100 % of the rows that were used or late."""
+    """How much more lag or allowed lateness would have let 99, 99.9 and 100 % of the used and late rows be used."""
     used = account.totals.get("used", 0)
     total = used + found.rows
     advice = []
@@ -80,14 +82,14 @@ def advise(stream: Stream, found: Ledger, account: Account) -> list[Advice]:
 
 
 def used_share(found: Ledger, account: Account) -> float | None:
-    """Percent of the rows that were in time."""
+    """Percentage of the rows that were on time."""
     used = account.totals.get("used", 0)
     return None if used + found.rows == 0 else 100 * used / (used + found.rows)
 
 
 def _cost(stream: Stream, account: Account, extra: int) -> tuple[int, int | None]:
-    """Windows that are open at a time because they wait `extra` longer, and what they hold if it is as much as those of
-    now.
+    """How many more windows are open at once if they wait `extra` longer, and their bytes, if they hold as much as
+    today's.
     """
     every = _period(stream)
     more = 0 if every is None else -(-extra // every)
@@ -99,19 +101,11 @@ def _cost(stream: Stream, account: Account, extra: int) -> tuple[int, int | None
 
 
 def _period(stream: Stream) -> int | None:
-    """The time after which another window of the same group begins."""
-    if isinstance(stream.query, Forward):
-        return None
-    match stream.query.window:
-        case Tumble():
-            return stream.query.window.size
-        case Hop():
-            return stream.query.window.slide
-        case Cumulate():
-            return stream.query.window.step
-        case Session():
-            return stream.query.window.gap
-        case Slide():
+    """The time between the starts of two windows of the same group."""
+    match window_of(stream.query):
+        case Tumble(size=period) | Hop(slide=period) | Cumulate(step=period) | Session(gap=period):
+            return period
+        case _:
             return None
 
 

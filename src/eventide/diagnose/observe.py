@@ -1,6 +1,4 @@
-"""Figures about a running stream: every one has its home here and is shown by metrics, progress and accounting
-alike.
-"""
+"""Figures about a running stream, defined once for metrics, progress and accounting."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
         else:
             figures[name] = figures.get(name, 0) + value
     figures.update(stream.router.side.metrics())
-    figures["late_dropped_count"] = figures["late"]  # the same figure by the name that watermark stages give it
+    figures["late_dropped_count"] = figures["late"]  # the same figure, under the name that watermark stages use
     figures["rows_per_second"] = float(stream.progress().get("processedRowsPerSecond") or 0.0)
     figures["batches"] = account.batch + 1 if account else 0
     figures["watermark"] = _millis(stream.watermark())
@@ -53,7 +51,7 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
 
 
 def progress_of(stream: RunningStream) -> dict[str, Any]:
-    """The line of a live display."""
+    """One line of a live display."""
     figures = metrics_of(stream)
     watermark = stream.watermark()
     failure = stream.failed()

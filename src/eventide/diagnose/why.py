@@ -1,4 +1,4 @@
-"""Why is nothing coming out? What holds the oldest open window of a stream back, in words, and what would close it.
+"""Why is nothing coming out? Says in words what keeps a stream's oldest window open, and what would close it.
 
 A pure function of the stream's definition and of its last account: it works on a running stream, and on a checkpoint.
 """
@@ -10,34 +10,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.logical import (
-    Cumulate,
-    EmitMode,
-    Explode,
-    Filter,
-    Forward,
-    Project,
-    Relation,
-    Session,
-    Slide,
-    Stream,
-    Union,
-    WindowAggregate,
-)
-from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.logical import Explode, Filter, Forward, Join, Project, Relation, Stream, Union, WindowAggregate
+from eventide.plan.modes import EmitMode
+from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
+from eventide.plan.reads import relations_of, window_of
+from eventide.plan.windows import Cumulate, Session, Slide
 from eventide.storage.results import Account
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_OPEN = ("open_windows", "buffer_size")  # gauges of what waits for time to pass, in this order of preference
-NEXT_CLOSE = "next_close"  # the gauge of the watermark at which a shard has something to give, in microseconds
+_OPEN = ("open_windows", "buffer_size")  # gauges of what is waiting for time to pass, in order of preference
+NEXT_CLOSE = "next_close"  # the gauge of the watermark at which a shard will next emit, in microseconds
 
 
 def why(stream: Stream, account: Account | None, *, watermark: int | None, now: int, idle: Collection[str] = ()) -> str:
-    """What keeps `stream` from giving rows.
+    """What keeps `stream` from emitting rows.
 
     `account` is that of its last batch, `watermark` the newest one known, `now` the clock, in microseconds; `idle` are
-    the sources that have been silent for their idle timeout.
+    the sources that have been silent for longer than their idle timeout.
     """
     return "\n".join(_Case(stream, plan(stream), account, watermark, now, frozenset(idle)).lines())
 
@@ -58,7 +48,7 @@ class _Case:
         if not account.totals.get("rows_in"):
             return [f"{name}: no row has come in from {_listed(self._names)}.", *self._filters()]
         if self._gives_at_once:
-            return [f"{name} waits for nothing: {self._gives_at_once}", *self._asides()]
+            return [f"{name} is not waiting for anything: {self._gives_at_once}", *self._asides()]
         if account.totals.get("error", 0) == account.totals["rows_in"]:
             return [
                 f"{name}: all {account.totals['rows_in']:,} rows that came in are errors, so nothing is open.",
@@ -73,16 +63,16 @@ class _Case:
 
     @property
     def _gives_at_once(self) -> str | None:
-        query = self.stream.query
+        query, window = self.stream.query, window_of(self.stream.query)
         if isinstance(query, Forward) and not query.ordered:
-            return "it has no window, and rows leave as they come."
-        if isinstance(query, WindowAggregate) and isinstance(query.window, Slide) and query.window.lookahead is None:
-            return "its windows look back only, and each row leaves with the batch that brings it."
+            return "it has no window, and rows are emitted as they come."
+        if isinstance(window, Slide) and window.lookahead is None:
+            return "its windows only look back, and each result is emitted in the batch that brings its row."
         return None
 
     @property
     def _open(self) -> int:
-        """How many windows, sessions or rows wait."""
+        """How many windows, sessions or rows are waiting."""
         return sum(self._waiting.values())
 
     @property
@@ -97,59 +87,65 @@ class _Case:
 
     @property
     def _next(self) -> int | None:
-        """The watermark at which the first of them closes, if the figures have it; shards without any do not count."""
+        """The watermark at which the first of them closes, if known; shards without any do not count."""
         gauges = self.account.gauges if self.account else {}
         due = [gauges.get(f"{NEXT_CLOSE}#{shard}") for shard, count in self._waiting.items() if count]
         return min((value for value in due if value is not None), default=None)
 
     @property
     def _oldest(self) -> str:
-        query, lateness = self.stream.query, self.stream.emit.allowed_lateness
+        window, lateness = window_of(self.stream.query), self.stream.emit.allowed_lateness
         if self._next is None or self._gives_twice:
             return f"{self._open:,} {self._what(self._open)} open."
-        if isinstance(query, Forward):
-            return f"the oldest row that waits for its turn is of {_at(self._next)}."
-        if isinstance(query.window, Slide):
+        if isinstance(self.stream.query, Join):
+            return "the oldest row waiting for a partner is due next."
+        if window is None:
+            return f"the oldest row waiting for its turn has the time {_at(self._next)}."
+        if isinstance(window, Slide):
             return (
-                "the oldest row that waits for the rows behind it is of "
-                f"{_at(self._next - (query.window.lookahead or 0))}."
+                "the oldest row waiting for the rows after it has the time "
+                f"{_at(self._next - (window.lookahead or 0))}."
             )
-        if isinstance(query.window, Session):
-            return f"the oldest open session ends at {_at(self._next - lateness)}, unless more rows of it come."
-        end, size = self._next - lateness, query.window.size
-        is_part = isinstance(query.window, Cumulate)  # of a window that has grown to `size` only at its last step
-        start = (end - 1 - query.window.offset) // size * size + query.window.offset if is_part else end - size
+        if isinstance(window, Session):
+            return f"the oldest open session ends at {_at(self._next - lateness)}, unless more of its rows come."
+        end, size = self._next - lateness, window.size
+        is_part = isinstance(window, Cumulate)  # a cumulating window has grown to `size` only at its last step
+        start = (end - 1 - window.offset) // size * size + window.offset if is_part else end - size
         return f"the oldest open window is [{_at(start)}, {_at(end)})."
 
     @property
     def _rule(self) -> str:
-        query, lateness = self.stream.query, self.stream.emit.allowed_lateness
+        window, lateness = window_of(self.stream.query), self.stream.emit.allowed_lateness
         late = f" + {format_duration(lateness)} allowed lateness" if lateness else ""
         if self._next is not None and self._gives_twice:
-            return f"The first to give anything does so when the watermark reaches {_at(self._next)}."
-        if isinstance(query, Forward):
-            rule, at = "It leaves when the watermark reaches {}", "its time"
-        elif isinstance(query.window, Slide):
+            return f"The first of them emits when the watermark reaches {_at(self._next)}."
+        if isinstance(self.stream.query, Join):
+            rule, at = "It is emitted when the watermark reaches {}", "the time up to which a partner can come"
+        elif window is None:
+            rule, at = "It is emitted when the watermark reaches {}", "its time"
+        elif isinstance(window, Slide):
             rule, at = (
-                "It leaves when the watermark reaches {}",
-                f"its time + {format_duration(query.window.lookahead or 0)} lookahead",
+                "It is emitted when the watermark reaches {}",
+                f"its time + {format_duration(window.lookahead or 0)} lookahead",
             )
         else:
             rule, at = "It closes when the watermark reaches {}", f"its end{late}"
         if self._next is None:
-            return rule.replace("It closes", "A window closes").replace("It leaves", "A row leaves").format(at) + "."
+            return (
+                rule.replace("It closes", "A window closes").replace("It leaves", "A row is emitted").format(at) + "."
+            )
         return f"{rule.format(_at(self._next))} ({at})."
 
     @property
     def _gives_twice(self) -> bool:
-        """EMIT ON WATERMARK gives rows at a window's end, and again until it closes: which comes next is not told."""
+        """EMIT ON WATERMARK emits at a window's end and again until it closes: which comes next is not known."""
         return self.stream.emit.mode is EmitMode.ON_WATERMARK and self.stream.emit.allowed_lateness > 0
 
     def _what(self, count: int) -> str:
-        query = self.stream.query
-        if isinstance(query, Forward) or isinstance(query.window, Slide):
+        window = window_of(self.stream.query)
+        if window is None or isinstance(window, Slide):
             return "row is" if count == 1 else "rows are"
-        noun = "session" if isinstance(query.window, Session) else "window"
+        noun = "session" if isinstance(window, Session) else "window"
         return f"{noun} is" if count == 1 else f"{noun}s are"
 
     @property
@@ -157,28 +153,28 @@ class _Case:
         totals = self.account.totals if self.account else {}
         closed = totals.get("windows_closed", 0)
         if closed:
-            return f"{closed:,} {'window has' if closed == 1 else 'windows have'} closed and given what they had."
-        return "What came in has been given out, or was not used."
+            return f"{closed:,} {'window has' if closed == 1 else 'windows have'} closed and emitted their results."
+        return "Every row that came in has been emitted, or was not used."
 
     # What holds it back -------------------------------------------------------------------------------------------
 
     @property
-    def _branches(self) -> dict[str, Branch]:
-        return {branch.source.name: branch for branch in self.physical.branches}
+    def _inputs(self) -> dict[str, Input]:
+        return {input.source.name: input for input in self.physical.inputs}
 
     @property
     def _names(self) -> list[str]:
-        return list(self._branches)
+        return list(self._inputs)
 
     @property
     def _is_clocked(self) -> bool:
-        return not any(isinstance(branch.watermark, EventTimeWatermark) for branch in self.physical.branches)
+        return not any(isinstance(input.watermark, EventTimeWatermark) for input in self.physical.inputs)
 
     def _marks(self, source: str) -> Mapping[str, int]:
         return self.account.sources.get(source, {}) if self.account else {}
 
     def _by_clock(self) -> list[str]:
-        running = "The stream must be running for it (db.start()), or db.tick() must be called after that time."
+        running = "The stream must be running then (db.start()), or db.tick() must be called after that time."
         if self._next is None or self._next <= self.now:
             return [
                 f"It runs on processing time, so the clock is the watermark, and it is {_at(self.now)}: it is "
@@ -197,14 +193,14 @@ class _Case:
         if target is not None and self.watermark is not None and self.watermark >= target:
             return [
                 *told,
-                "That is enough: it closes with the next batch. If the stream does not run, db.tick() or "
+                "That is enough: it closes with the next batch. If the stream is not running, db.tick() or "
                 "db.start() runs it.",
             ]
         behind = [
             name for name in self._names if target is None or self._marks(name).get("watermark", target - 1) < target
         ]
         if not behind:
-            return [*told, "Its sources are past that already: it closes with the next batch, which db.tick() runs."]
+            return [*told, "Its sources are already past that: it closes with the next batch, which db.tick() runs."]
         return [
             *told,
             *(line for name in behind for line in self._holder(name, target, alone=len(behind) == 1)),
@@ -219,7 +215,7 @@ class _Case:
             top, lag = self._marks(name).get("max_timestamp_seen"), self._lag(name)
             if top is None or known[name] != top - lag:
                 return f"that of {name}"
-            return f"the newest row of {name} is of {_at(top)}" + (
+            return f"the newest time in {name}, {_at(top)}" + (
                 f", less the lag of {format_duration(lag)}" if lag else ""
             )
         each = [f"{name} ({'no rows yet' if mark is None else _at(mark)})" for name, mark in known.items()]
@@ -232,25 +228,25 @@ class _Case:
             return "The watermark is not known yet: it moves with the next batch."
         least = ", and the watermark is the smallest of all sources" if len(self._names) > 1 else ""
         return (
-            f"There is no watermark yet: {_listed(missing)} {'has' if len(missing) == 1 else 'have'} given no "
+            f"There is no watermark yet: {_listed(missing)} {'has' if len(missing) == 1 else 'have'} had no "
             f"usable row{least}."
         )
 
     def _holder(self, name: str, target: int | None, alone: bool) -> list[str]:
-        """What one source lacks."""
+        """What is missing from one source."""
         marks, lag = self._marks(name), self._lag(name)
         top, mark = marks.get("max_timestamp_seen"), marks.get("watermark")
         less = f" and its lag is {format_duration(lag)}" if lag else ""
         if mark is None:
-            found = "it has given no usable row"
+            found = "it has had no usable row"
         elif top is None or mark > top - lag:
             found = f"its watermark was set to {_at(mark)}"
         else:
-            found = f"its newest row is of {_at(top)}{less}"
+            found = f"its newest row has the time {_at(top)}{less}"
         holds = (
             f"{name} holds it back: {found}."
             if len(self._names) > 1 or mark is None
-            else f"{name} has not come so far: {found}."
+            else f"{name} has not got that far: {found}."
         )
         if target is None:
             return [holds]
@@ -264,24 +260,24 @@ class _Case:
         lines = [f"Or, if no earlier row follows: {calls}."]
         others = [name for name in self._names if name not in behind]
         for name in behind:
-            timeout = self._branches[name].source.idle_timeout
+            timeout = self._inputs[name].source.idle_timeout
             if name in self.idle and others:
                 lines.append(
-                    f"{name} is idle (no row for {format_duration(timeout or 0)}): it will hold the others back "
-                    "no longer."
+                    f"{name} is idle (no row for {format_duration(timeout or 0)}): it will no longer "
+                    "hold the others back."
                 )
             elif timeout is not None and others:
                 lines.append(
-                    f"Or wait: after {format_duration(timeout)} without rows {name} holds {_listed(others)} back "
-                    "no longer."
+                    f"Or wait: after {format_duration(timeout)} without rows {name} no longer holds "
+                    f"{_listed(others)} back."
                 )
             elif others:
                 lines.append(
-                    f"Or give {name} an idle_timeout: WITH ('idle_timeout' = '30 seconds'); silent, it holds "
-                    "nobody back."
+                    f"Or give {name} an idle_timeout: WITH ('idle_timeout' = '30 seconds'); then it holds "
+                    "nobody back while it is silent."
                 )
         if not others:
-            lines.append("Or db.stop(): a graceful stop gives out everything that is open.")
+            lines.append("Or db.stop(): a graceful stop emits everything that is open.")
         return lines
 
     @property
@@ -289,7 +285,7 @@ class _Case:
         return "ts" if self._next is None else str(-(-self._next // 1000))
 
     def _lag(self, name: str) -> int:
-        watermark = self._branches[name].watermark
+        watermark = self._inputs[name].watermark
         return watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
 
     # What else may be the reason ----------------------------------------------------------------------------------
@@ -300,10 +296,10 @@ class _Case:
         mode, query = self.stream.emit.mode, self.stream.query
         if isinstance(query, WindowAggregate) and mode in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
             lines.append(
-                f"EMIT {mode.value.upper()} gives rows after each batch that changes them, before a window closes."
+                f"EMIT {mode.value.upper()} emits rows after each batch that changes them, before a window closes."
             )
         if isinstance(query, WindowAggregate) and query.having is not None:
-            lines.append("HAVING keeps groups back that do not meet it.")
+            lines.append("HAVING filters out groups that do not meet it.")
         words = (("late", "late"), ("error", "an error" if totals.get("error") == 1 else "errors"))
         unused = [
             f"{totals[kind]:,} {'is' if totals[kind] == 1 else 'are'} {word}"
@@ -312,23 +308,23 @@ class _Case:
         ]
         if unused:
             lines.append(
-                f"Of {totals.get('rows_in', 0):,} rows so far {_listed(unused)}: "
+                f"Of {totals.get('rows_in', 0):,} rows so far, {_listed(unused)}: "
                 f"db.side_output('{self.stream.name}') has them."
             )
         return lines
 
     def _about_errors(self) -> list[str]:
-        skews = sorted({branch.source.max_future_skew for branch in self.physical.branches})
+        skews = sorted({input.source.max_future_skew for input in self.physical.inputs})
         ahead = _listed([format_duration(skew) for skew in skews])
         return [
             f"A time that does not parse, or is more than {ahead} ahead of the clock, is an error and does not "
             "move the watermark.",
             f"db.side_output('{self.stream.name}', 'error') shows them; another EVENT TIME type or "
-            "max_future_skew may be the remedy.",
+            "max_future_skew may help.",
         ]
 
     def _filters(self) -> list[str]:
-        conditions = _conditions(self.stream.query.input)
+        conditions = [each for relation in relations_of(self.stream.query) for each in _conditions(relation)]
         return [f"Rows that do not meet {_listed(conditions)} do not count."] if conditions else []
 
 
@@ -345,7 +341,7 @@ def _conditions(relation: Relation) -> list[str]:
 
 
 def _at(micros: int) -> str:
-    """A time in UTC, without a fraction that is zero."""
+    """A time in UTC, without trailing zeros in the fraction."""
     moment = _EPOCH + dt.timedelta(microseconds=micros)
     text = moment.strftime("%Y-%m-%d %H:%M:%S")
     return text if moment.microsecond == 0 else f"{text}.{moment.microsecond:06d}".rstrip("0")

@@ -1,7 +1,7 @@
 """Durations as users write them, as microseconds and back.
 
-A duration has a fixed length, so months and years are errors. The finest unit of the engine is the microsecond; a
-duration that is not a whole number of them is an error rather than a rounded one.
+A duration has a fixed length, so months and years are errors. The engine's finest unit is the microsecond; a duration
+that is not a whole number of microseconds is an error, not rounded.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def unit_micros(word: str) -> Fraction:
 
 
 def format_duration(micros: int) -> str:
-    """`90_000_000` as '1m 30s': the largest units first, none of them zero."""
+    """`90_000_000` as '1m 30s': largest units first, zero units left out."""
     if micros == 0:
         return "0s"
     sign, rest = ("-", -micros) if micros < 0 else ("", micros)

@@ -1,7 +1,7 @@
-"""What time itself brings about when no row arrives: idle sources, the clock as a watermark, periodic emission.
+"""What the passing of time causes when no row arrives: idle sources, the clock as a watermark, periodic emission.
 
-A heartbeat looks at the clock and decides; its decisions enter the stream as logged entries, so that a replay takes
-them again at the same place. It holds no state that a restart would need.
+A heartbeat looks at the clock and decides; its decisions enter the stream as logged entries, so that a replay makes the
+same ones in the same place. It holds no state that a restart would need.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SourceTiming:
-    """What the heartbeat must know of one source of a stream. Durations in microseconds."""
+    """What the heartbeat must know about one source of a stream. Durations in microseconds."""
 
     source: str
     idle_timeout: int | None = None
@@ -37,7 +37,7 @@ class Heartbeat:
     _dirty: bool = False
 
     def heard(self, source: str, now: int) -> None:
-        """Rows of `source` have been taken in by wall-clock time `now`: from here on it counts as silent."""
+        """Rows of `source` were taken in at wall-clock time `now`: its silence is counted from here."""
         self._heard[source] = now
         self._dirty = True
 
@@ -51,8 +51,8 @@ class Heartbeat:
         }
 
     def decide(self, now: int, watermarks: Mapping[str, int | None], is_open: bool) -> list[Decision]:
-        """What is due at `now`. `watermarks` are the sources' own; `is_open` says whether anything waits for time to
-        pass.
+        """What is due at `now`. `watermarks` are the sources' own; `is_open` says whether anything is waiting for time
+        to pass.
         """
         return [*self._clock(now, watermarks, is_open), *self._release_idle(now, watermarks), *self._tick(now)]
 
@@ -63,7 +63,7 @@ class Heartbeat:
         return [Decision("watermark", now, source) for source in clocked if (watermarks.get(source) or 0) < now]
 
     def _release_idle(self, now: int, watermarks: Mapping[str, int | None]) -> list[Decision]:
-        """Lift each idle source to the minimum of the others, so that it no longer holds the stream back."""
+        """Raise each idle source to the minimum of the others, so that it no longer holds the stream back."""
         idle = self.idle(now)
         active = [watermarks.get(timing.source) for timing in self.timings if timing.source not in idle]
         known = [mark for mark in active if mark is not None]

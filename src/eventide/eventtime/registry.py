@@ -23,12 +23,12 @@ class EpochUnit:
 
 @dataclass(frozen=True)
 class Iso8601:
-    """ISO 8601 text, such as 2026-01-31T12:00:00.5Z; without a zone it is UTC."""
+    """ISO 8601 text, such as 2026-01-31T12:00:00.5Z; UTC if it has no zone."""
 
 
 @dataclass(frozen=True)
 class SparkTimestamp:
-    """A column that Spark holds as a TIMESTAMP or a DATE already."""
+    """A column that is already a TIMESTAMP or a DATE in Spark."""
 
 
 ParserKind = Literal["column", "python"]
@@ -56,13 +56,15 @@ _ALIASES = {"unixtimestamp": "unixtimestamp_s"}
 
 
 class EventTimeTypes:
-    """The types by name, without regard to case. Built-in names cannot be taken; custom ones can be replaced."""
+    """The types by name, case-insensitive. Built-in types cannot be replaced; custom ones can."""
 
     def __init__(self) -> None:
         self._custom: dict[str, EventTimeType] = {}
 
     def register(self, name: str, parser: Callable[[Any], Any], kind: ParserKind | None = None) -> None:
-        """Make `parser` the type `name`; `kind` says what it takes when calling it with a Column would not tell."""
+        """Register `parser` as the type `name`; `kind` says what it takes if calling it with a Column would not
+        tell.
+        """
         key = name.lower()
         if key in _BUILT_IN or key in _ALIASES:
             raise OptionError(
@@ -87,12 +89,12 @@ class EventTimeTypes:
         return found
 
     def canonical(self, name: str) -> str:
-        """The one spelling of a type's name that plans carry: lower case, aliases resolved."""
+        """The canonical spelling of a type's name, used in plans: lower case, aliases resolved."""
         self.resolve(name)
         return _ALIASES.get(name.lower(), name.lower())
 
     def list(self) -> list[str]:
-        """All names, aliases left out, in alphabetical order."""
+        """All names except aliases, in alphabetical order."""
         return sorted({*_BUILT_IN, *self._custom})
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 DECLARED, FROM_METADATA, FROM_PROCESSING = 0, 1, 2
 IS_UNPARSEABLE, IS_FUTURE, IS_UNDECODABLE = 3, 4, 5
+# How a row is judged: the first of these that applies, else FROM_PROCESSING. Spark and the fused scan both go by it.
+ORDER = (IS_UNDECODABLE, IS_UNPARSEABLE, IS_FUTURE, DECLARED, FROM_METADATA)
 UNPARSEABLE, FUTURE, UNDECODABLE = "event_time_unparseable", "future_timestamp", "row_undecodable"
 
 PROBLEMS = {IS_UNPARSEABLE: UNPARSEABLE, IS_FUTURE: FUTURE, IS_UNDECODABLE: UNDECODABLE}  # reasons of `error` payloads
@@ -12,4 +14,4 @@ FALLBACKS = {
     FROM_PROCESSING: "event_time_from_processing_time",
 }  # names of metrics
 
-METADATA_COLUMNS = ("@timestamp", "received_at")  # where a row says itself when it was received
+METADATA_COLUMNS = ("@timestamp", "received_at")  # columns in which a row itself says when it was received

@@ -3,7 +3,7 @@
 A kernel is the computation of one shard: rows in, rows out, state in a `Store`. It imports no Spark and reads no
 clock. The runner promises, and a kernel may rely on it:
 
-* `on_rows` is called at most once per batch and shard, with all rows of that batch for that shard;
+* `on_rows` is called at most once per batch and shard, with all rows of that batch for that shard, by input;
 * rows may come folded to `on_folded` instead, before `on_rows`, if the kernel's spec has a `prefold`;
 * `on_time` is called after `on_rows` of the same batch, with the same clock, when `clock.watermark` has reached the
   `wake_at` that the kernel returned last; it may be called in a batch without rows, and early calls are harmless;
@@ -23,7 +23,7 @@ A kernel promises:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -35,11 +35,13 @@ TS = "__ts"  # int64, microseconds since the epoch; NULL only where PROBLEM is s
 PROBLEM = "__problem"  # string; NULL, or the reason why this row is an `error` payload; absent where no row is
 DETAIL = "__detail"  # string; what exactly was wrong with such a row; absent with PROBLEM
 SEQ = "__seq"  # int64; order of arrival within a batch, to break ties between equal timestamps
+FROM = "__from"  # int32; the number of the row's input, where rows of several inputs are in one table
 DEDUP = "__id"  # any type; only for sources that DEDUPLICATE BY
 KEY, INPUT, ORIGINAL, RESULT = "__k", "__i", "__o", "__a"
 
 # Columns of main output tables, in front of the keys (KEY + n) and results (RESULT + n).
 WINDOW_START, WINDOW_END, EMIT_EPOCH, OP = "window_start", "window_end", "emit_epoch", "op"
+ROWTIME = "__time"  # the event time of a row that is forwarded or comes out of a join; a window has its end
 MAIN_FIELDS = (
     pa.field(WINDOW_START, pa.timestamp("us", tz="UTC")),
     pa.field(WINDOW_END, pa.timestamp("us", tz="UTC")),
@@ -52,6 +54,7 @@ SIDE_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
         ("reason", pa.string()),
+        ("source", pa.string()),  # the input that the row came from
         ("event_time", pa.timestamp("us", tz="UTC")),
         ("window_start", pa.timestamp("us", tz="UTC")),
         ("window_end", pa.timestamp("us", tz="UTC")),
@@ -61,8 +64,32 @@ SIDE_SCHEMA = pa.schema(
     ]
 )
 
+# The same, complete: what only the runner knows comes behind it.
+SIDE_OUTPUT_SCHEMA = pa.schema(
+    [
+        *SIDE_SCHEMA,
+        ("processing_time", pa.timestamp("us", tz="UTC")),
+        ("watermark", pa.timestamp("us", tz="UTC")),
+        ("plan_id", pa.string()),
+        ("shard", pa.int32()),
+    ]
+)
+
 USED = "used"
 SIDE_KINDS = ("late", "duplicate", "error", "evicted", "rejected", "shed")
+
+
+# The rows of one batch by the number of their input; an input without rows has no entry.
+Batch = Mapping[int, pa.Table]
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input of a kernel, as its payloads show it: the user's names for keys and columns, with packed columns."""
+
+    source: str = ""
+    keys: tuple[tuple[str, str], ...] = ()
+    originals: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +159,7 @@ class Store(Protocol):
 class Kernel(Protocol):
     """One shard's computation; see the module's docstring for who calls what when."""
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output: ...
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output: ...
 
     def on_time(self, clock: Clock, store: Store) -> Output: ...
 
@@ -158,13 +185,34 @@ class KernelSpec(Protocol):
     def main_schema(self) -> pa.Schema: ...
 
     @property
+    def inputs(self) -> tuple[InputSpec, ...]: ...
+
+    @property
     def tick_every(self) -> int | None:
         """Microseconds of processing time between `on_tick` calls, or None."""
+        ...
+
+    def output_watermark(self, watermark: int) -> int:
+        """The watermark of what the kernel gives, under this one of what it gets.
+
+        The largest that makes none of the rows to come late for a window.
+        """
         ...
 
     def fingerprint(self) -> str: ...
 
     def build(self) -> Kernel: ...
+
+
+def united(batch: Batch, inputs: int) -> pa.Table:
+    """All rows in one table, for a kernel to which inputs are alike; with a column FROM if there are several inputs."""
+    if inputs == 1:
+        return batch[0]
+    tables = [
+        table.append_column(FROM, pa.repeat(pa.scalar(number, pa.int32()), table.num_rows))
+        for number, table in sorted(batch.items())
+    ]
+    return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
 def iter_rows(tables: list[pa.Table]) -> Iterator[dict[str, object]]:

@@ -10,27 +10,25 @@ are.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eventide.kernels.contract import DEDUP, SEQ, TS, Store
 from eventide.kernels.state.keyed_table import HASH, START, Directory, KeyedTable, Summary
-from eventide.kernels.vector.columns import Ints, column, ints
+from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.hashing import hash_rows
 from eventide.kernels.vector.intervals import by_group_and_time, last_at_or_before
 
-Mask = npt.NDArray[np.bool_]
 _MORE = "more"  # further bits of the id's hash
 _SCHEMA = pa.schema([(START, pa.int64()), (HASH, pa.int64()), (_MORE, pa.int32())])
 
 
 class Memory:
-    """The ids of one shard; `span` is for how long after its event time an id must be known."""
+    """The ids of one input in one shard, in `space`; `span` is how long after its event time an id must be known."""
 
-    def __init__(self, within: int, horizon: int, fingerprint: str) -> None:
+    def __init__(self, space: str, within: int, horizon: int, fingerprint: str) -> None:
         self._within, self._span = within, within + horizon
         plan = f"{fingerprint};dedup/1;within={within}"
-        self._table = KeyedTable("ids", _SCHEMA, plan, self._summary, due=np.maximum, per_bucket=2048)
+        self._table = KeyedTable(space, _SCHEMA, plan, self._summary, due=np.maximum, per_bucket=2048)
 
     def duplicates(self, rows: pa.Table, watermark: int | None, store: Store) -> Mask:
         """Which rows are duplicates; the ids of the others are remembered."""

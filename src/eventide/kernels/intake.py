@@ -1,22 +1,34 @@
-"""The stage in front of every kernel: errors out, the stream's late policy, duplicates out, the rest to the kernel."""
+"""The stage in front of every kernel, for each input apart: errors out, the late policy, duplicates out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.errors import EngineError, OptionError
-from eventide.kernels.contract import DETAIL, PROBLEM, TS, Clock, FoldingKernel, Kernel, KernelSpec, Output, Store
+from eventide.kernels.contract import (
+    DETAIL,
+    PROBLEM,
+    TS,
+    Batch,
+    Clock,
+    FoldingKernel,
+    InputSpec,
+    Kernel,
+    KernelSpec,
+    Output,
+    Store,
+)
 from eventide.kernels.dedup import Memory
-from eventide.kernels.logic.panes import PanedSpec
+from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.prefold import Prefold
-from eventide.kernels.side_rows import DUPLICATE_REASON, STRICT_REASON, Sides
+from eventide.kernels.side_rows import DUPLICATE_REASON, STRICT_REASON, SideRows
 from eventide.kernels.vector.columns import column
-
-WINDOW, STRICT, REASSIGN = "window", "strict", "reassign"
+from eventide.plan.modes import LatePolicy
 
 
 class InnerSpec(KernelSpec, Protocol):
@@ -27,130 +39,142 @@ class InnerSpec(KernelSpec, Protocol):
         """How far behind the watermark, in microseconds, a row may be that the kernel still takes."""
         ...
 
+    @property
+    def side_rows(self) -> SideRows: ...
+
 
 @dataclass(frozen=True)
 class IntakeSpec:
     """A kernel with the stage in front of it.
 
-    `policy` is 'window' (the kernel decides what is late), 'strict' (every row with ts <= watermark is late) or
-    'reassign' (such a row takes the watermark as its event time if it is at most `max_lateness` behind, else it is
-    late). With `dedup_within` rows carry an id in the column DEDUP, and repeated ones are duplicates; see `dedup`.
+    `dedup_within` has a span, or None, for each input: with one, its rows carry an id in the column DEDUP, and repeated
+    ones are duplicates; see `dedup`. An id is looked for among those of the same input.
     """
 
     inner: InnerSpec
-    sides: Sides
-    policy: str = WINDOW
+    policy: LatePolicy = LatePolicy.WINDOW
     max_lateness: int | None = None
-    dedup_within: int | None = None
+    dedup_within: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.policy not in (WINDOW, STRICT, REASSIGN):
-            raise OptionError(f"late.policy is {self.policy}", help=f"write {WINDOW}, {STRICT} or {REASSIGN}")
-        if self.policy == REASSIGN and self.max_lateness is None:
+        if self.policy is LatePolicy.REASSIGN and self.max_lateness is None:
             raise OptionError(
                 "late.policy 'reassign' needs late.max_lateness", help="add 'late.max_lateness' = '1 minute'"
             )
+        if self.dedup_within and len(self.dedup_within) != len(self.inner.inputs):
+            raise EngineError(f"{len(self.dedup_within)} spans for {len(self.inner.inputs)} inputs")
 
     @property
     def main_schema(self) -> pa.Schema:
         return self.inner.main_schema
 
     @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        return self.inner.inputs
+
+    @property
     def tick_every(self) -> int | None:
         return self.inner.tick_every
 
+    def output_watermark(self, watermark: int) -> int:
+        return self.inner.output_watermark(watermark)
+
+    @property
+    def deduplicates(self) -> bool:
+        return any(within is not None for within in self.dedup_within)
+
     def prefold(self) -> Prefold | None:
         """How rows may be folded before they come here; None if they must come one by one."""
-        if self.policy != WINDOW or self.dedup_within is not None or not isinstance(self.inner, PanedSpec):
+        if self.policy is not LatePolicy.WINDOW or self.deduplicates or not isinstance(self.inner, WindowedAggregation):
             return None
         return self.inner.prefold()
 
     def fingerprint(self) -> str:
-        return f"{self.inner.fingerprint()};dedup={self.dedup_within}"
+        spans = self.dedup_within or (None,)
+        return f"{self.inner.fingerprint()};dedup={','.join(map(str, spans))}"
 
     def build(self) -> Intake:
         return Intake(self, self.inner.build())
 
 
 class Intake:
-    """Sorts rows out before the inner kernel sees them; keeps no state of its own but the memory of ids."""
+    """Sorts rows out before the inner kernel sees them; keeps no state of its own but the memories of ids."""
 
     def __init__(self, spec: IntakeSpec, inner: Kernel) -> None:
-        self._spec = spec
-        self._sides = spec.sides
+        self._policy, self._max_lateness = spec.policy, spec.max_lateness or 0
+        self._side_rows = spec.inner.side_rows
         self._inner = inner
-        within = spec.dedup_within
-        self._memory = (
-            None
-            if within is None
-            else Memory(within, max(spec.inner.horizon, spec.max_lateness or 0), spec.fingerprint())
-        )
+        horizon = max(spec.inner.horizon, self._max_lateness)
+        is_alone = len(spec.dedup_within) == 1
+        self._memories = {
+            number: Memory(
+                "ids" if is_alone else f"ids_of_{number}",
+                within,
+                horizon,
+                f"{spec.inner.fingerprint()};dedup={within}",
+            )
+            for number, within in enumerate(spec.dedup_within)
+            if within is not None
+        }
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
-        rows = rows.combine_chunks()
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         taken = Output()
-        rows = self._without_errors(rows, taken)
-        if self._spec.policy != WINDOW and clock.watermark is not None:
-            rows = self._without_late(rows, clock.watermark, taken)
-        if self._memory is not None:
-            rows = self._without_duplicates(rows, self._memory, clock.watermark, store, taken)
-        if self._spec.policy == REASSIGN and clock.watermark is not None:
-            rows = self._reassigned(rows, clock.watermark, taken)
-        return taken.merge(self._inner.on_rows(rows, clock, store))
+        sorted_out = {number: self._sorted_out(number, batch[number], clock, store, taken) for number in sorted(batch)}
+        good = {number: rows for number, rows in sorted_out.items() if rows.num_rows}
+        for number in self._memories.keys() - batch.keys():
+            self._memories[number].forget(clock.watermark, store)
+        return taken.merge(self._inner.on_rows(good, clock, store))
 
-    def on_folded(self, partial: pa.Table, rows: int, clock: Clock, store: Store) -> Output:
+    def on_folded(self, folded: pa.Table, rows: int, clock: Clock, store: Store) -> Output:
         if not isinstance(self._inner, FoldingKernel):
             raise EngineError("rows were folded for a kernel that needs them one by one")
-        return self._inner.on_folded(partial, rows, clock, store)
+        return self._inner.on_folded(folded, rows, clock, store)
 
     def on_time(self, clock: Clock, store: Store) -> Output:
-        if self._memory is not None:
-            self._memory.forget(clock.watermark, store)
+        for memory in self._memories.values():
+            memory.forget(clock.watermark, store)
         return self._inner.on_time(clock, store)
 
     def on_tick(self, clock: Clock, store: Store) -> Output:
         return self._inner.on_tick(clock, store)
 
     def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
-        if self._spec.policy == REASSIGN and clock.watermark is not None:
+        if self._policy is LatePolicy.REASSIGN and clock.watermark is not None:
             until = max(until, clock.watermark)  # where rows may have been moved
         return self._inner.on_flush(until, clock, store)
 
-    def _without_errors(self, rows: pa.Table, taken: Output) -> pa.Table:
+    def _sorted_out(self, number: int, rows: pa.Table, clock: Clock, store: Store, taken: Output) -> pa.Table:
+        """The rows of one input that the kernel gets."""
+        rows = self._without_errors(number, rows.combine_chunks(), taken)
+        if self._policy is not LatePolicy.WINDOW and clock.watermark is not None:
+            rows = self._without_late(number, rows, clock.watermark, taken)
+        if number in self._memories:
+            rows = self._without_duplicates(number, rows, clock.watermark, store, taken)
+        if self._policy is LatePolicy.REASSIGN and clock.watermark is not None:
+            rows = self._reassigned(rows, clock.watermark, taken)
+        return rows
+
+    def _without_errors(self, number: int, rows: pa.Table, taken: Output) -> pa.Table:
         if PROBLEM not in rows.column_names:
             return rows
         problems = column(rows, PROBLEM)
-        if problems.null_count == len(problems):
-            return rows
-        wrong = rows.filter(problems.is_valid())
-        taken.counts["error"] += wrong.num_rows
-        taken.side += self._sides.payloads(wrong, "error", column(wrong, PROBLEM), detail=column(wrong, DETAIL))
-        return rows.filter(problems.is_null())
+        wrong = np.asarray(problems.is_valid())
+        return self._side_rows.put(taken, rows, wrong, "error", problems, input=number, detail=column(rows, DETAIL))
 
-    def _without_late(self, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
+    def _without_late(self, number: int, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
         """What the policy calls late goes before duplicates are looked for: an id that was not used is not
         remembered.
         """
         ts = column(rows, TS).to_numpy(zero_copy_only=False)
-        behind = ts <= watermark if self._spec.policy == STRICT else ts < watermark - (self._spec.max_lateness or 0)
-        if not behind.any():
-            return rows
-        late = rows.filter(pa.array(behind))
-        taken.counts["late"] += late.num_rows
-        taken.side += self._sides.payloads(late, "late", STRICT_REASON)
-        return rows.filter(pa.array(~behind))
+        behind = ts <= watermark if self._policy is LatePolicy.STRICT else ts < watermark - self._max_lateness
+        return self._side_rows.put(taken, rows, behind, "late", STRICT_REASON, input=number)
 
     def _without_duplicates(
-        self, rows: pa.Table, memory: Memory, watermark: int | None, store: Store, taken: Output
+        self, number: int, rows: pa.Table, watermark: int | None, store: Store, taken: Output
     ) -> pa.Table:
-        repeated = memory.duplicates(rows, watermark, store)
-        taken.gauges["dedup_bytes"] = memory.state_bytes(store)
-        if not repeated.any():
-            return rows
-        again = rows.filter(pa.array(repeated))
-        taken.counts["duplicate"] += again.num_rows
-        taken.side += self._sides.payloads(again, "duplicate", DUPLICATE_REASON)
-        return rows.filter(pa.array(~repeated))
+        repeated = self._memories[number].duplicates(rows, watermark, store)
+        taken.gauges["dedup_bytes"] = sum(memory.state_bytes(store) for memory in self._memories.values())
+        return self._side_rows.put(taken, rows, repeated, "duplicate", DUPLICATE_REASON, input=number)
 
     def _reassigned(self, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
         """Rows behind the watermark moved to it; after deduplication, which goes by a row's own time."""

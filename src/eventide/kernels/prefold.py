@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.contract import TS
-from eventide.kernels.logic.spec import WindowSpec
 from eventide.kernels.state.slice_log import SLICE
 from eventide.kernels.vector.columns import ints
 from eventide.kernels.windows.grid import Grid, latest
+
+if TYPE_CHECKING:
+    from eventide.kernels.logic.windowed import WindowedAggregation
 
 _SAMPLE = 65_536  # rows
 _WORTH = 0.5  # bytes of partials per byte of rows above which folding gains nothing
@@ -35,7 +38,7 @@ class TimeBound:
 
 @dataclass(frozen=True)
 class Prefold:
-    spec: WindowSpec
+    spec: WindowedAggregation
     grid: Grid
 
     @cached_property

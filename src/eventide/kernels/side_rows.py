@@ -7,15 +7,14 @@ import datetime
 import decimal
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.kernels.contract import SIDE_SCHEMA, TS
-from eventide.kernels.vector.columns import Ints, column, timestamps, typed
+from eventide.kernels.contract import FROM, SIDE_SCHEMA, TS, InputSpec, Output
+from eventide.kernels.vector.columns import Ints, Mask, column, timestamps, typed
 
 LATE_REASON, STRICT_REASON = "allowed_lateness_exceeded", "behind_watermark"
 EVICTED_REASON, DUPLICATE_REASON = "max_groups", "duplicate_id"
@@ -23,45 +22,73 @@ _MOMENT = pa.timestamp("us", tz="UTC")
 _TEXT_NEEDS_CARE = r"[\x00-\x1f\x7f]"
 
 
-@dataclass(frozen=True)
-class Sides:
-    """How payloads are written: the user's names for group keys and original columns, paired with packed columns.
+class SideRows:
+    """Puts rows aside: each is counted, and leaves a payload that names its source.
 
     With `store_late` False late rows are counted and leave no payload (EMIT FINAL).
     """
 
-    keys: tuple[tuple[str, str], ...] = ()
-    originals: tuple[tuple[str, str], ...] = ()
-    store_late: bool = True
+    def __init__(self, inputs: tuple[InputSpec, ...], store_late: bool = True) -> None:
+        self._inputs, self._store_late = inputs, store_late
 
-    def payloads(
+    def put(
+        self,
+        output: Output,
+        rows: pa.Table,
+        chosen: Mask,
+        kind: str,
+        reason: str | pa.Array,
+        *,
+        input: int | None = None,
+        windows: Callable[[], tuple[Ints, Ints]] | None = None,
+        detail: pa.Array | None = None,
+    ) -> pa.Table:
+        """Put the chosen rows aside; gives the others.
+
+        `input` is the number of the input of all rows; without it the column FROM says it, or there is only one.
+        `windows` gives starts and ends of the chosen rows, in microseconds. `reason` and `detail`, where they are
+        arrays, are those of all rows.
+        """
+        if not chosen.any():
+            return rows
+        mask = pa.array(chosen)
+        aside = rows.filter(mask)
+        output.counts[kind] += aside.num_rows
+        if kind != "late" or self._store_late:
+            reason = reason if isinstance(reason, str) else reason.filter(mask)
+            detail = None if detail is None else detail.filter(mask)
+            output.side.append(self._payloads(aside, kind, reason, input, windows, detail))
+        return rows.filter(pa.array(~chosen))
+
+    def _payloads(
         self,
         rows: pa.Table,
         kind: str,
         reason: str | pa.Array,
-        *,
-        windows: tuple[Ints, Ints] | None = None,
-        detail: pa.Array | None = None,
-    ) -> list[pa.Table]:
-        """No table if there are no rows or this kind is not stored, else one; `windows` are starts and ends in
-        microseconds.
-        """
-        count = rows.num_rows
-        if count == 0 or (kind == "late" and not self.store_late):
-            return []
+        input: int | None,
+        windows: Callable[[], tuple[Ints, Ints]] | None,
+        detail: pa.Array | None,
+    ) -> pa.Table:
+        count, names = rows.num_rows, self._inputs[input or 0]
         unknown = pa.nulls(count, _MOMENT)
-        starts, ends = (unknown, unknown) if windows is None else (timestamps(bound) for bound in windows)
+        starts, ends = (unknown, unknown) if windows is None else (timestamps(bound) for bound in windows())
         arrays = [
             pa.repeat(pa.scalar(kind), count),
             pa.repeat(pa.scalar(reason), count) if isinstance(reason, str) else typed(reason, pa.string()),
+            self._sources(rows, input),
             typed(column(rows, TS), pa.int64()).view(_MOMENT),
             starts,
             ends,
-            json_objects(rows, self.keys),
-            json_objects(rows, self.originals),
+            json_objects(rows, names.keys),
+            json_objects(rows, names.originals),
             pa.nulls(count, pa.string()) if detail is None else typed(detail, pa.string()),
         ]
-        return [pa.Table.from_arrays(arrays, schema=SIDE_SCHEMA)]
+        return pa.Table.from_arrays(arrays, schema=SIDE_SCHEMA)
+
+    def _sources(self, rows: pa.Table, input: int | None) -> pa.Array:
+        if input is None and FROM in rows.column_names:
+            return pa.array([each.source for each in self._inputs], pa.string()).take(column(rows, FROM))
+        return pa.repeat(pa.scalar(self._inputs[input or 0].source), rows.num_rows)
 
 
 def json_objects(rows: pa.Table, names: Sequence[tuple[str, str]]) -> pa.Array:

@@ -10,40 +10,34 @@ import difflib
 from collections.abc import Iterator
 
 from eventide.eventtime.durations import format_duration
+from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.logical import (
-    FILTERED,
-    IGNORE_NULLS,
     AggregateCall,
-    Cumulate,
     Emit,
     Explode,
     Filter,
-    Forward,
-    Hop,
-    LatePolicy,
+    Join,
     Project,
+    Query,
     Relation,
     Scan,
-    Session,
-    Slide,
     Source,
     Stream,
     StreamOptions,
-    Tumble,
     Union,
-    Window,
     WindowAggregate,
 )
+from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy
+from eventide.plan.reads import sources_below
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
-_IDENTITY_OPTIONS = ("path",)
+_IDENTITY_OPTIONS = ("path", "plan", "late")
 
 
 def canonical(stream: Stream) -> str:
     """The meaning of a stream, one fact a line."""
-    return "\n".join(
-        [*_query(stream.query, stream.emit), *_options(stream.options), *_relation(stream.query.input, "")]
-    )
+    return "\n".join([*_query(stream.query, stream.emit), *_options(stream.options), *_relations(stream.query)])
 
 
 def difference(old: str, new: str) -> str:
@@ -82,6 +76,12 @@ def emit_text(emit: Emit) -> str:
     return f"{emit.mode.value}{every}, allowed lateness {format_duration(emit.allowed_lateness)}"
 
 
+def join_emit_text(at_close: bool, emit: Emit) -> str:
+    """`as soon as a pair is certain, allowed lateness 0s`."""
+    when = emit.mode.value if at_close else "as soon as a pair is certain"
+    return f"{when}, allowed lateness {format_duration(emit.allowed_lateness)}"
+
+
 def call_text(call: AggregateCall) -> str:
     """The call as Spark SQL over the columns of the query's input."""
     if call.function == "count" and not call.inputs:
@@ -99,7 +99,31 @@ def _returns(call: AggregateCall) -> str:
     return "" if call.returns is None else f" returns {call.returns}"
 
 
-def _query(query: WindowAggregate | Forward, emit: Emit) -> Iterator[str]:
+def bound_text(bound: JoinBound) -> str:
+    """`interval -10s to 1m`: what makes two rows meet, in human durations."""
+    match bound:
+        case SameWindow():
+            return window_text(bound.window)
+        case OverlappingPanes():
+            return f"{window_text(bound.left)} and {window_text(bound.right)}"
+        case OverlappingSessions():
+            return f"session gap {format_duration(bound.gap)}"
+        case Interval():
+            return f"interval {_signed(bound.lower)} to {_signed(bound.upper)}"
+        case Asof():
+            strict = ", not at the same time" if bound.strict else ""
+            within = "" if bound.tolerance is None else f", within {format_duration(bound.tolerance)}"
+            return f"asof {bound.which.value}{strict}{within}"
+
+
+def _signed(duration: int) -> str:
+    return f"-{format_duration(-duration)}" if duration < 0 else format_duration(duration)
+
+
+def _query(query: Query, emit: Emit) -> Iterator[str]:
+    if isinstance(query, Join):
+        yield from _join(query, emit)
+        return
     if isinstance(query, WindowAggregate):
         yield f"window: {window_text(query.window)}"
         yield f"emit: {emit_text(emit)}"
@@ -113,6 +137,30 @@ def _query(query: WindowAggregate | Forward, emit: Emit) -> Iterator[str]:
         yield f"event time: {query.time}"
     yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
     yield from (f"input column: {column.name}{' ' + column.type if column.type else ''}" for column in query.columns)
+
+
+def _join(query: Join, emit: Emit) -> Iterator[str]:
+    yield f"join: {query.kind.value}, {bound_text(query.bound)}"
+    yield f"emit: {join_emit_text(query.at_close, emit)}"
+    for left, right, null_safe in zip(query.left.keys, query.right.keys, query.null_safe, strict=True):
+        yield f"key: {left} {'<=>' if null_safe else '='} {right}"
+    if query.condition is not None:
+        yield f"condition: {query.condition}"
+    if query.where is not None:
+        yield f"where: {query.where}"
+    yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
+    for side, name in ((query.left, "left"), (query.right, "right")):
+        if side.time is not None:
+            yield f"{name} event time: {side.time}"
+        yield from (f"{name} column: {c.name}{' ' + c.type if c.type else ''}" for c in side.columns)
+
+
+def _relations(query: Query) -> Iterator[str]:
+    if not isinstance(query, Join):
+        yield from _relation(query.input, "")
+        return
+    for side in (query.left, query.right):
+        yield from _relation(side.input, "")
 
 
 def _options(options: StreamOptions) -> Iterator[str]:
@@ -142,7 +190,9 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
             yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
         case Union():
-            yield f"{indent}union all"
+            # a source's ids were compared with those of all others before release 0.2: that is another meaning
+            own_ids = any(source.dedup is not None for source in sources_below(relation))
+            yield f"{indent}union all{', ids compared within each source' if own_ids else ''}"
             for part in relation.inputs:
                 yield from _relation(part, deeper)
 

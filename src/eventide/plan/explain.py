@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import emit_text, explode_text, window_text
-from eventide.plan.logical import Explode, Filter, LatePolicy, Named, Step
-from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.difference import bound_text, emit_text, explode_text, join_emit_text, window_text
+from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.modes import LatePolicy
+from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, JoinRows, Physical
 
 
 @dataclass
@@ -23,11 +24,10 @@ class _Node:
 def explain(physical: Physical, *, analyzed: Mapping[str, str] | None = None) -> str:
     """The plan as text. `analyzed` gives Spark's type of an output, a packed column or an aggregate by its name."""
     types = analyzed or {}
-    node = _finish(physical, types)
-    node.inputs = [_operator(physical, types)]
-    node.inputs[0].inputs = [_pack(physical, types)]
-    node.inputs[0].inputs[0].inputs = [_watermark(physical, branch) for branch in physical.branches]
-    top = _Node(f"Stream {physical.stream.name}", [("plan", physical.plan_id)], [_route(physical, node)])
+    finish, operator = _finish(physical, types), _operator(physical, types)
+    finish.inputs = [operator]
+    operator.inputs = [_input(physical, input, types) for input in physical.inputs]
+    top = _Node(f"Stream {physical.stream.name}", [("plan", physical.plan_id)], [_route(physical, finish)])
     return "\n".join(_lines(top, "", ""))
 
 
@@ -39,19 +39,24 @@ def _route(physical: Physical, below: _Node) -> _Node:
 
 
 def _finish(physical: Physical, types: Mapping[str, str]) -> _Node:
-    facts = [("having", physical.having)] if physical.having is not None else []
+    clause = "where" if isinstance(physical.operator, JoinRows) else "having"
+    facts = [(clause, physical.having)] if physical.having is not None else []
     return _Node("Output", [*facts, ("columns", _columns(physical.outputs, types))])
 
 
 def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
     facts: list[tuple[str, str]] = []
-    if physical.window is None:
-        title = "Forward in event-time order" if physical.ordered else "Forward as rows come"
-    else:
-        title = f"Window {window_text(physical.window)}"
-        facts.append(("emit", emit_text(physical.emit)))
-        facts.append(("keys", ", ".join(_aliased(key.sql, key.name) for key in physical.keys) or "none: one group"))
-        facts += [("aggregate", f"{call.name} = {call.sql}{_typed(call.name, types)}") for call in physical.aggregates]
+    match physical.operator:
+        case ForwardRows(ordered=ordered):
+            title = "Forward in event-time order" if ordered else "Forward as rows come"
+        case AggregateWindows(window=window, aggregates=aggregates):
+            title = f"Window {window_text(window)}"
+            keys = physical.inputs[0].keys
+            facts.append(("emit", emit_text(physical.emit)))
+            facts.append(("keys", ", ".join(_aliased(key.sql, key.name) for key in keys) or "none: one group"))
+            facts += [("aggregate", f"{call.name} = {call.sql}{_typed(call.name, types)}") for call in aggregates]
+        case JoinRows():
+            title, facts = _join(physical, physical.operator)
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
         within = (
@@ -63,25 +68,49 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
     return _Node(title, facts)
 
 
-def _pack(physical: Physical, types: Mapping[str, str]) -> _Node:
+def _join(physical: Physical, join: JoinRows) -> tuple[str, list[tuple[str, str]]]:
+    left, right = (next(input for input in physical.inputs if input.side == side) for side in (0, 1))
+    keys = [
+        f"{one.name} {'<=>' if null_safe else '='} {other.name}"
+        for one, other, null_safe in zip(left.keys, right.keys, join.null_safe, strict=True)
+    ]
+    facts = [
+        ("emit", join_emit_text(join.at_close, physical.emit)),
+        ("keys", ", ".join(keys) or "none: every row meets every row"),
+    ]
+    if join.condition is not None:
+        facts.append(("condition", join.condition))
+    facts += [("left", _pair_columns(join.left, left)), ("right", _pair_columns(join.right, right))]
+    return f"Join {join.kind.value}, {bound_text(join.bound)}", facts
+
+
+def _pair_columns(columns: tuple[Named, ...], input: Input) -> str:
+    """`__l0 = id, __l1 = amount`: what the columns of a pair are called by the user."""
+    names = {column.sql: column.name for column in input.originals}
+    return ", ".join(f"{column.name} = {names[column.sql]}" for column in columns) or "no columns"
+
+
+def _input(physical: Physical, input: Input, types: Mapping[str, str]) -> _Node:
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
-    by = ", ".join(key.sql for key in physical.keys)
-    title = f"Pack and shuffle{shards}" + (f" by {by}" if by else "")
-    return _Node(
-        title, [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in physical.packed]
-    )
+    by = ", ".join(key.sql for key in input.keys)
+    side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
+    title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
+    facts = [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
+    return _Node(title, facts, [_watermark(physical, input)])
 
 
-def _watermark(physical: Physical, branch: Branch) -> _Node:
-    below = _source(branch)
-    for step in branch.steps:
+def _watermark(physical: Physical, input: Input) -> _Node:
+    below = _source(input)
+    for step in input.steps:
         below = _step(step, below)
-    if isinstance(branch.watermark, EventTimeWatermark):
-        rule = f"max(event time) - {format_duration(branch.watermark.lag)}"
-        if len(physical.branches) > 1:
+    if isinstance(input.watermark, EventTimeWatermark) and input.watermark.told:
+        return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
+    if isinstance(input.watermark, EventTimeWatermark):
+        rule = f"max(event time) - {format_duration(input.watermark.lag)}"
+        if len(physical.inputs) > 1:
             rule += ", the least of all sources"
-        facts = [("event time", branch.watermark.time), ("rule", rule)]
-        return _Node(f"Watermark lag {format_duration(branch.watermark.lag)}", facts, [below])
+        facts = [("event time", input.watermark.time), ("rule", rule)]
+        return _Node(f"Watermark lag {format_duration(input.watermark.lag)}", facts, [below])
     return _Node("Watermark of processing time", [("rule", "the event time of a row is when its batch began")], [below])
 
 
@@ -93,8 +122,8 @@ def _step(step: Step, below: _Node) -> _Node:
     return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])
 
 
-def _source(branch: Branch) -> _Node:
-    source = branch.source
+def _source(input: Input) -> _Node:
+    source = input.source
     facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in source.columns))]
     facts += [(name, value) for name, value in sorted(source.options.items())]
     if source.dedup is not None:
@@ -104,10 +133,10 @@ def _source(branch: Branch) -> _Node:
     if source.idle_timeout is not None:
         facts.append(("idle after", format_duration(source.idle_timeout)))
     facts.append(("max future skew", format_duration(source.max_future_skew)))
-    if branch.fusion is not None:
+    if input.fusion is not None:
         facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
-    elif branch.not_fused is not None:
-        facts.append(("not fused", branch.not_fused))
+    elif input.not_fused is not None:
+        facts.append(("not fused", input.not_fused))
     return _Node(f"Scan {source.name} ({source.connector})", facts)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
+from eventide.plan.joins import JoinBound
+from eventide.plan.modes import EmitMode, JoinKind, LatePolicy
 from eventide.plan.side_output import Route
+from eventide.plan.windows import Window
 
 
 @dataclass(frozen=True)
@@ -101,65 +103,12 @@ Step = Filter | Project | Explode
 Relation = Scan | Step | Union
 
 
-# Windows --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tumble:
-    size: int
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class Hop:
-    size: int
-    slide: int
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class Cumulate:
-    """[start, start + step), [start, start + 2 * step), ... up to [start, start + size), and anew from there."""
-
-    size: int
-    step: int
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class Session:
-    gap: int
-
-
-@dataclass(frozen=True)
-class Slide:
-    lookback: int
-    lookahead: int | None = None
-
-
-Window = Tumble | Hop | Cumulate | Session | Slide
-
-
-class EmitMode(Enum):
-    ON_WINDOW_CLOSE = "on window close"
-    FINAL = "final"
-    ON_WATERMARK = "on watermark"
-    ON_UPDATE = "on update"
-    EVERY = "every"
-    CHANGES = "changes"
-
-
 @dataclass(frozen=True)
 class Emit:
     mode: EmitMode = EmitMode.ON_WINDOW_CLOSE
     every: int | None = None
     allowed_lateness: int = 0
     late_to: str | None = None
-
-
-# Parameters of an AggregateCall that are no constants of the SQL.
-FILTERED = "filtered"  # the last input is a condition; rows for which it does not hold do not count
-IGNORE_NULLS = "ignore nulls"
 
 
 @dataclass(frozen=True)
@@ -211,13 +160,37 @@ class Forward:
     time: str | None = None
 
 
-Query = WindowAggregate | Forward
+@dataclass(frozen=True)
+class JoinSide:
+    """One side of a join. `keys` are Spark SQL over `columns`; the sides have equally many."""
+
+    input: Relation
+    columns: tuple[Column, ...]  # of `input`, in order: the original event of a side-output payload
+    keys: tuple[str, ...]
+    time: str | None = None  # the SQL expression that overrides the sources' event time
 
 
-class LatePolicy(Enum):
-    WINDOW = "window"
-    STRICT = "strict"
-    REASSIGN = "reassign"
+@dataclass(frozen=True)
+class Join:
+    """Pairs of rows with equal keys that meet in time, and, as `kind` says, rows that have no partner.
+
+    `condition`, `where` and `outputs` name the columns __l0.. and __r0.. (those of the sides, in order), __time
+    (rowtime) and, where the bound has windows, window_start, window_end and window_id. `condition` takes part in the
+    matching, `where` filters what comes out. `null_safe` says of each key whether NULL equals NULL.
+    """
+
+    left: JoinSide
+    right: JoinSide
+    kind: JoinKind
+    bound: JoinBound
+    outputs: tuple[Named, ...]
+    null_safe: tuple[bool, ...] = ()
+    condition: str | None = None
+    where: str | None = None
+    at_close: bool = False  # pairs wait until their window closes
+
+
+Query = WindowAggregate | Forward | Join
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from eventide.kernels.contract import ROWTIME
 from eventide.plan.logical import Column
+
+TIME_OF_PAIR = ROWTIME  # how the outputs of a join name the event time of a pair
 
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that Spark could read as something other than a column: its reserved words, literals and types.

@@ -1,7 +1,7 @@
 """The physical plan: the stages of one Spark streaming query, in the order in which rows pass them.
 
-    branch (scan, resolve event time, filter, project) ... one per source of a UNION ALL
-      -> watermark -> pack -> shard -> kernel -> unpack -> finish (having, outputs) -> route
+    input (scan, event time, steps, watermark, pack) ... each with a schema of its own
+      -> shard -> intake per input -> operator -> finish (having, outputs) -> route
 
 `planner.plan` makes it from a logical `Stream`; `spark.compile` turns it into DataFrames; `explain` prints it.
 """
@@ -10,17 +10,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.plan.logical import Emit, Named, Source, Step, Stream, StreamOptions, Window
+from eventide.plan.joins import JoinBound
+from eventide.plan.logical import Column, Emit, Named, Source, Step, Stream, StreamOptions
+from eventide.plan.modes import JoinKind
+from eventide.plan.windows import Window
 from eventide.tasks.expressions import Expression
 
 
 @dataclass(frozen=True)
 class EventTimeWatermark:
-    """W = max(event time) - lag, per source, or max(`carried`) where rows carry it; `time` is for EXPLAIN."""
+    """W = max(event time) - lag, per source, or max(`carried`) where rows carry it; `time` is for EXPLAIN.
+
+    `told`: rows never move it; the stream that gives them tells it.
+    """
 
     lag: int
     time: str
     carried: str | None = None
+    told: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class ProcessTimeWatermark:
 
 @dataclass(frozen=True)
 class Fusion:
-    """A branch that tasks compute by themselves from the files: what they read and what they make of it."""
+    """An input that tasks compute by themselves from the files: what they read and what they make of it."""
 
     columns: tuple[tuple[str, str], ...]  # that are read, by name and type
     time: str | None  # the column of the event time
@@ -41,14 +48,29 @@ class Fusion:
 
 
 @dataclass(frozen=True)
-class Branch:
-    """One source of the query, and the steps between it and the operator, innermost first."""
+class Input:
+    """One thing that the query reads, and what becomes of its rows on their way to the operator.
+
+    `steps` are the filters, projections and explosions behind the source, innermost first; `columns` is what they
+    give, and the original event of a payload. `packed` are the columns that travel, each a Spark SQL expression
+    over `columns`; equal expressions travel once. `keys` and `originals` pair the user's names with packed columns.
+    `side` is 1 for the right side of a join, else 0.
+    """
 
     source: Source
+    columns: tuple[Column, ...]
     steps: tuple[Step, ...]  # their `input` fields are not to be read: the order is the tuple's
+    time: str | None  # SQL override of the event time, over `columns`
     watermark: EventTimeWatermark | ProcessTimeWatermark
+    packed: tuple[Named, ...]
+    keys: tuple[Named, ...]  # name: user's name, sql: packed column
+    originals: tuple[Named, ...]  # name: user's column, sql: packed column
+    side: int = 0
     fusion: Fusion | None = None
     not_fused: str | None = None  # why files are read by Spark
+
+
+# Operators: what is done with the rows of the inputs --------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -65,25 +87,58 @@ class PackedAggregate:
 
 
 @dataclass(frozen=True)
-class Physical:
-    """One streaming query.
+class AggregateWindows:
+    """Groups of rows by the inputs' keys and `window`."""
 
-    `packed` are the columns that travel to the operator, each a Spark SQL expression over the branches' output
-    columns; equal expressions travel once. `keys` and `originals` pair the user's names with packed columns.
-    `window` is None for a query that forwards rows; then `outputs` name the user's columns.
+    window: Window
+    aggregates: tuple[PackedAggregate, ...]
+
+
+@dataclass(frozen=True)
+class ForwardRows:
+    """Rows as they come, or in event-time order."""
+
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class JoinRows:
+    """Pairs of rows of side 0 and side 1 with equal keys. `left` and `right` name the columns of a pair.
+
+    They pair "__l0", "__r0", ... with packed columns of that side; only those that `condition` or the outputs use.
     """
+
+    kind: JoinKind
+    bound: JoinBound
+    null_safe: tuple[bool, ...]
+    condition: str | None
+    at_close: bool
+    left: tuple[Named, ...]
+    right: tuple[Named, ...]
+
+
+Operator = AggregateWindows | ForwardRows | JoinRows
+
+
+@dataclass(frozen=True)
+class Physical:
+    """One streaming query. `outputs` and `having` are over what the operator gives."""
 
     stream: Stream
     plan_id: str  # hex, stable across machines and restarts; changes when the query means something else
-    branches: tuple[Branch, ...]
-    time: str | None  # SQL override of the event time, over the branches' output columns
-    packed: tuple[Named, ...]
-    keys: tuple[Named, ...]  # name: user's name, sql: packed column
-    originals: tuple[Named, ...]  # name: user's column, sql: packed column
-    aggregates: tuple[PackedAggregate, ...]
-    window: Window | None
-    ordered: bool
+    inputs: tuple[Input, ...]
+    operator: Operator
     having: str | None
     outputs: tuple[Named, ...]
     emit: Emit
     options: StreamOptions
+
+    @property
+    def deduplicates(self) -> bool:
+        return any(input.source.dedup is not None for input in self.inputs)
+
+    @property
+    def needs_arrival(self) -> bool:
+        """Whether the operator must know in which order rows of a batch came."""
+        in_order = isinstance(self.operator, ForwardRows) and self.operator.ordered
+        return in_order or self.deduplicates or isinstance(self.operator, JoinRows)

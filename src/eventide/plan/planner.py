@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 
 from eventide.plan.difference import call_text, canonical
 from eventide.plan.logical import (
+    AggregateCall,
+    Column,
     Explode,
     Filter,
+    Forward,
+    Join,
+    JoinSide,
     Named,
     Project,
     Relation,
@@ -19,7 +26,16 @@ from eventide.plan.logical import (
     WindowAggregate,
 )
 from eventide.plan.names import quoted
-from eventide.plan.physical import Branch, EventTimeWatermark, PackedAggregate, Physical, ProcessTimeWatermark
+from eventide.plan.physical import (
+    AggregateWindows,
+    EventTimeWatermark,
+    ForwardRows,
+    Input,
+    JoinRows,
+    PackedAggregate,
+    Physical,
+    ProcessTimeWatermark,
+)
 from eventide.plan.rules import RULES
 
 
@@ -38,38 +54,132 @@ def plan_id(stream: Stream) -> str:
 
 def _unoptimized(stream: Stream) -> Physical:
     query = stream.query
-    keys = query.keys if isinstance(query, WindowAggregate) else ()
-    aggregates = query.aggregates if isinstance(query, WindowAggregate) else ()
-    packed_keys = [Named(f"__k{number}", key.sql) for number, key in enumerate(keys)]
-    packed_inputs: list[Named] = []
-    packed_aggregates = []
-    for call in aggregates:
-        names = tuple(f"__i{len(packed_inputs) + number}" for number in range(len(call.inputs)))
-        packed_inputs += [Named(name, sql) for name, sql in zip(names, call.inputs, strict=True)]
-        packed_aggregates.append(
+    match query:
+        case WindowAggregate():
+            return _aggregate(stream, query)
+        case Forward():
+            originals = _originals(query.columns)
+            inputs = _inputs(stream, query.input, query.columns, query.time, packed=originals, keys=())
+            return _physical(stream, inputs, ForwardRows(query.ordered), None, query.outputs)
+        case Join():
+            return _join(stream, query)
+
+
+def _aggregate(stream: Stream, query: WindowAggregate) -> Physical:
+    keys = tuple(Named(f"__k{number}", key.sql) for number, key in enumerate(query.keys))
+    packed, calls = _packed_calls(query.aggregates)
+    inputs = _inputs(
+        stream,
+        query.input,
+        query.columns,
+        query.time,
+        packed=(*keys, *packed, *_originals(query.columns)),
+        keys=tuple(Named(key.name, packed.name) for key, packed in zip(query.keys, keys, strict=True)),
+    )
+    return _physical(stream, inputs, AggregateWindows(query.window, calls), query.having, query.outputs)
+
+
+def _packed_calls(calls: Iterable[AggregateCall]) -> tuple[list[Named], tuple[PackedAggregate, ...]]:
+    """The columns that aggregates take, and the aggregates over them."""
+    packed: list[Named] = []
+    made = []
+    for call in calls:
+        names = tuple(f"__i{len(packed) + number}" for number in range(len(call.inputs)))
+        packed += [Named(name, sql) for name, sql in zip(names, call.inputs, strict=True)]
+        made.append(
             PackedAggregate(
                 call.name, call.function, names, call.distinct, call.parameters, call_text(call), call.returns
             )
         )
-    packed_originals = [Named(f"__o{number}", quoted(column.name)) for number, column in enumerate(query.columns)]
-    return Physical(
-        stream=stream,
-        plan_id=plan_id(stream),
-        branches=tuple(_branch(stream, scan, steps) for scan, steps in _flatten(query.input)),
-        time=query.time,
-        packed=(*packed_keys, *packed_inputs, *packed_originals),
-        keys=tuple(Named(key.name, packed.name) for key, packed in zip(keys, packed_keys, strict=True)),
-        originals=tuple(
-            Named(column.name, packed.name) for column, packed in zip(query.columns, packed_originals, strict=True)
-        ),
-        aggregates=tuple(packed_aggregates),
-        window=query.window if isinstance(query, WindowAggregate) else None,
-        ordered=not isinstance(query, WindowAggregate) and query.ordered,
-        having=query.having if isinstance(query, WindowAggregate) else None,
-        outputs=query.outputs,
-        emit=stream.emit,
-        options=stream.options,
+    return packed, tuple(made)
+
+
+def _join(stream: Stream, query: Join) -> Physical:
+    used = _names_in(query.condition, query.where, *(output.sql for output in query.outputs))
+    inputs: tuple[Input, ...] = ()
+    columns: list[tuple[Named, ...]] = []
+    for number, (side, letter) in enumerate(((query.left, "l"), (query.right, "r"))):
+        keys = tuple(Named(f"__k{place}", sql) for place, sql in enumerate(side.keys))
+        inputs += _inputs(
+            stream,
+            side.input,
+            side.columns,
+            side.time,
+            packed=(*keys, *_originals(side.columns)),
+            keys=tuple(Named(key.sql, key.name) for key in keys),
+            side=number,
+        )
+        columns.append(_pair_columns(side, letter, used))
+    operator = JoinRows(query.kind, query.bound, query.null_safe, query.condition, query.at_close, *columns)
+    return _physical(stream, inputs, operator, query.where, query.outputs)
+
+
+def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:
+    """The columns of one side that a pair has."""
+    names = [f"__{letter}{number}" for number in range(len(side.columns))]
+    return tuple(Named(name, f"__o{number}") for number, name in enumerate(names) if name in used)
+
+
+def _names_in(*texts: str | None) -> set[str]:
+    """The columns of pairs that some expressions name."""
+    return {name for text in texts if text is not None for name in re.findall(r"__[lr]\d+\b", text)}
+
+
+def _originals(columns: tuple[Column, ...]) -> tuple[Named, ...]:
+    return tuple(Named(f"__o{number}", quoted(column.name)) for number, column in enumerate(columns))
+
+
+def _physical(
+    stream: Stream,
+    inputs: tuple[Input, ...],
+    operator: AggregateWindows | ForwardRows | JoinRows,
+    having: str | None,
+    outputs: tuple[Named, ...],
+) -> Physical:
+    return Physical(stream, plan_id(stream), inputs, operator, having, outputs, stream.emit, stream.options)
+
+
+def _inputs(
+    stream: Stream,
+    relation: Relation,
+    columns: tuple[Column, ...],
+    time: str | None,
+    *,
+    packed: tuple[Named, ...],
+    keys: tuple[Named, ...],
+    side: int = 0,
+) -> tuple[Input, ...]:
+    """The inputs that a relation reads: one, or one for each part of a UNION ALL."""
+    originals = tuple(Named(column.name, f"__o{number}") for number, column in enumerate(columns))
+    return tuple(
+        Input(
+            scan.source,
+            columns,
+            steps,
+            time,
+            _watermark(stream, scan, time),
+            packed,
+            keys,
+            originals,
+            side,
+        )
+        for scan, steps in (_named(scan, steps, columns) for scan, steps in _flatten(relation))
     )
+
+
+def _named(scan: Scan, steps: tuple[Step, ...], columns: tuple[Column, ...]) -> tuple[Scan, tuple[Step, ...]]:
+    """With a last step, if need be, that gives the columns the names that the relation has for them."""
+    own = [column.name for column in scan.source.columns]
+    for step in steps:
+        if isinstance(step, Project):
+            own = [column.name for column in step.columns]
+        elif isinstance(step, Explode):
+            own += step.names
+    wanted = [column.name for column in columns]
+    if own == wanted:
+        return scan, steps
+    renamed = tuple(Named(name, quoted(mine)) for name, mine in zip(wanted, own, strict=True))
+    return scan, (*steps, Project(scan, renamed))
 
 
 def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
@@ -78,27 +188,29 @@ def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
         case Scan():
             return [(relation, ())]
         case Union():
-            return [branch for part in relation.inputs for branch in _flatten(part)]
+            return [part for parts in relation.inputs for part in _flatten(parts)]
         case Filter() | Project() | Explode():
             return [(scan, (*steps, relation)) for scan, steps in _flatten(relation.input)]
 
 
-def _branch(stream: Stream, scan: Scan, steps: tuple[Step, ...]) -> Branch:
+def _watermark(stream: Stream, scan: Scan, time: str | None) -> EventTimeWatermark | ProcessTimeWatermark:
     source = scan.source
-    time = _event_time(stream, source)
-    if time is None:
-        return Branch(source, steps, ProcessTimeWatermark())
+    words = _event_time(stream, source, time)
+    if words is None:
+        return ProcessTimeWatermark()
+    if source.connector == "stream":
+        return EventTimeWatermark(0, words, told=True)
     lag = scan.watermark_lag if scan.watermark_lag is not None else source.watermark_lag
-    carried = source.watermark_sql if scan.watermark_lag is None and stream.query.time is None else None
-    return Branch(source, steps, EventTimeWatermark(lag or 0, time, carried))
+    carried = source.watermark_sql if scan.watermark_lag is None and time is None else None
+    return EventTimeWatermark(lag or 0, words, carried)
 
 
-def _event_time(stream: Stream, source: Source) -> str | None:
+def _event_time(stream: Stream, source: Source, time: str | None) -> str | None:
     """What gives the event time of a source's rows, in words; None for processing time."""
     if not stream.options.event_time:
         return None
-    if stream.query.time is not None:
-        return stream.query.time
+    if time is not None:
+        return time
     if source.event_time is None:
         return None
     return ", else ".join(f"{time.column} as {time.type}" for time in source.messages or (source.event_time,))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import aggregates
-from eventide.plan.logical import Explode, Filter, Forward, LatePolicy, Project, Relation, Scan, Source, Stream, Union
+from eventide.plan.logical import Forward, Stream
+from eventide.plan.modes import LatePolicy
 
 USER_AGGREGATES = aggregates
 
@@ -30,15 +31,3 @@ def validate(stream: Stream, places: Places | None = None) -> None:
     if is_ordered and stream.options.late_policy is LatePolicy.REASSIGN:
         help = "leave 'late.policy' out: behind the watermark, rows of an ordered stream are late"
         raise (places or Places()).error("policy", "an ordered stream cannot reassign rows to another time", help)
-
-
-def sources_of(relation: Relation) -> Iterator[Source]:
-    """The sources that a relation reads, from left to right."""
-    match relation:
-        case Scan():
-            yield relation.source
-        case Filter() | Project() | Explode():
-            yield from sources_of(relation.input)
-        case Union():
-            for part in relation.inputs:
-                yield from sources_of(part)

@@ -5,69 +5,121 @@ Analysed on empty frames with the right columns, so that a mistake is found when
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 from dataclasses import dataclass
 
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from eventide.errors import SqlError
+from eventide.kernels.contract import EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
 from eventide.plan.logical import Explode, Filter, Named, Step
-from eventide.plan.physical import Physical
+from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical
+from eventide.tasks.select_list import WINDOW_ID
 
 REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
-_WINDOW_COLUMNS = [
-    StructField("window_start", TimestampType()),
-    StructField("window_end", TimestampType()),
-    StructField("emit_epoch", LongType()),
-    StructField("op", IntegerType()),
-]
+_BOUNDS = [StructField(WINDOW_START, TimestampType()), StructField(WINDOW_END, TimestampType())]
+_ROWTIME = StructField(ROWTIME, TimestampType())
+_WINDOW_ID = StructField(WINDOW_ID, StringType())
+
+Packed = dict[str, StructField]  # by packed name
 
 
 @dataclass(frozen=True)
 class Analyzed:
-    """`packed` by packed name; `results` by aggregate name; `main` is what the kernel gives, with window_id
-    appended.
-    """
+    """`packed` by side; `results` by aggregate; `main` is what the kernel gives, and window_id."""
 
-    packed: dict[str, StructField]
+    packed: tuple[Packed, ...]
     results: dict[str, StructField]
     main: StructType
     outputs: StructType
-    deduplicates: bool
-    needs_arrival: bool  # whether the kernel must know in which order rows of a batch came
 
 
-def analyze(spark: SparkSession, physical: Physical, schema: StructType) -> Analyzed:
-    relation = spark.createDataFrame([], schema)
-    packed = _typed(relation, physical.packed)
-    results = _results(relation, physical)
+def analyze(spark: SparkSession, physical: Physical, relations: tuple[StructType, ...]) -> Analyzed:
+    """`relations` are the columns of each side's rows."""
+    frames = [spark.createDataFrame([], relation) for relation in relations]
+    firsts = [_first(physical, side) for side in range(len(relations))]
+    packed = tuple(_typed(frame, first.packed) for frame, first in zip(frames, firsts, strict=True))
+    if isinstance(physical.operator, JoinRows):
+        packed = _with_common_keys(spark, packed, firsts)
+    results = _results(frames[0], physical)
     main = _main(physical, packed, results)
     wide = spark.createDataFrame([], main)
     if physical.having is not None:
         _check(wide, physical.having)
-    outputs = StructType(list(_typed(wide, physical.outputs).values()))
-    deduplicates = any(branch.source.dedup is not None for branch in physical.branches)
-    return Analyzed(packed, results, main, outputs, deduplicates, physical.ordered or deduplicates)
+    if isinstance(physical.operator, JoinRows) and physical.operator.condition is not None:
+        _check(wide, physical.operator.condition)
+    return Analyzed(packed, results, main, StructType(list(_typed(wide, physical.outputs).values())))
 
 
-def _main(physical: Physical, packed: dict[str, StructField], results: dict[str, StructField]) -> StructType:
-    if physical.window is None:
-        users = [StructField(named.name, packed[named.sql].dataType) for named in physical.originals]
-        return StructType(users)
-    keys = [StructField(f"__k{i}", packed[key.sql].dataType) for i, key in enumerate(physical.keys)]
-    calls = [StructField(name, field.dataType) for name, field in results.items()]  # nullable: side rows have none
-    return StructType([*_WINDOW_COLUMNS, *keys, *calls, StructField("window_id", StringType())])
+def _first(physical: Physical, side: int) -> Input:
+    return next(input for input in physical.inputs if input.side == side)
+
+
+def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, StructField]) -> StructType:
+    match physical.operator:
+        case ForwardRows():
+            users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
+            return StructType([*users, _ROWTIME])
+        case AggregateWindows():
+            head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
+            keys = [
+                StructField(f"__k{i}", packed[0][key.sql].dataType) for i, key in enumerate(physical.inputs[0].keys)
+            ]
+            # nullable: side rows have none
+            calls = [StructField(name, field.dataType) for name, field in results.items()]
+            return StructType([*head, *keys, *calls, _WINDOW_ID])
+        case JoinRows(left=left, right=right):
+            columns = [
+                StructField(column.name, packed[side][column.sql].dataType)
+                for side, chosen in ((0, left), (1, right))
+                for column in chosen
+            ]
+            return StructType([*_BOUNDS, _ROWTIME, *columns, _WINDOW_ID])
 
 
 def _results(relation: DataFrame, physical: Physical) -> dict[str, StructField]:
     """What the aggregates return: Spark knows its own, the others say it themselves."""
-    known = tuple(Named(a.name, a.sql) for a in physical.aggregates if a.returns is None)
+    calls = physical.operator.aggregates if isinstance(physical.operator, AggregateWindows) else ()
+    known = tuple(Named(a.name, a.sql) for a in calls if a.returns is None)
     found = _typed(relation, known) if known else {}
-    own = {
-        a.name: StructField(a.name, parsed_type(a.sql, a.returns)) for a in physical.aggregates if a.returns is not None
-    }
-    return {a.name: (own if a.name in own else found)[a.name] for a in physical.aggregates}
+    own = {a.name: StructField(a.name, parsed_type(a.sql, a.returns)) for a in calls if a.returns is not None}
+    return {a.name: (own if a.name in own else found)[a.name] for a in calls}
+
+
+def _with_common_keys(spark: SparkSession, packed: tuple[Packed, ...], firsts: list[Input]) -> tuple[Packed, ...]:
+    """The key columns of both sides in the type in which Spark compares them."""
+    left, right = dict(packed[0]), dict(packed[1])
+    for one, other in zip(firsts[0].keys, firsts[1].keys, strict=True):
+        kind = comparison_type(spark, left[one.sql].dataType, right[other.sql].dataType, f"{one.name} = {other.name}")
+        left[one.sql], right[other.sql] = StructField(one.sql, kind), StructField(other.sql, kind)
+    return left, right
+
+
+def comparison_type(spark: SparkSession, left: DataType, right: DataType, sql: str) -> DataType:
+    """The type to which Spark casts both sides of an equality; `sql` names it in errors."""
+    if left == right:
+        return left
+    frame = spark.createDataFrame([], StructType([StructField("lk", left), StructField("rk", right)]))
+    text = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(text):  # only here does Spark show its casts
+            frame.select(F.expr("lk = rk").alias("same")).explain("extended")
+    except REFUSED as error:
+        raise SqlError(f"{sql}: {first_sentence(error)}", help="cast one side to the type of the other") from None
+    casts = re.findall(r"cast\([lr]k#\d+L? as (decimal\(\d+,\s*\d+\)|[^()]+)\)", text.getvalue())
+    return DataType.fromDDL(casts[0]) if casts else left
 
 
 def parsed_type(sql: str, text: str) -> DataType:
@@ -80,7 +132,7 @@ def parsed_type(sql: str, text: str) -> DataType:
         ) from None
 
 
-def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> dict[str, StructField]:
+def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> Packed:
     """The fields that `columns` give over `frame`; the one that fails is named in the error."""
     try:
         schema = frame.select(*[F.expr(c.sql).alias(c.name) for c in columns]).schema

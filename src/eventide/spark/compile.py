@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
+from eventide.connectors.arrow_types import to_arrow_schema
+from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
-from eventide.connectors.files.fused import decoded, fused_scan, scanned, settings_of
-from eventide.connectors.files.read import check_folder, has_partition_folders
-from eventide.connectors.readers import source_frame
-from eventide.errors import OptionError, SqlError
-from eventide.eventtime.resolution import IS_UNDECODABLE
-from eventide.kernels.contract import DEDUP, OP, SEQ
+from eventide.kernels.contract import DEDUP, OP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
-from eventide.plan.logical import EmitMode, Explode, Project, Step, Tumble
-from eventide.plan.names import backticked
-from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
-from eventide.spark.analysis import REFUSED, Analyzed, analyze, check_step, first_sentence
-from eventide.spark.arrow_types import to_arrow_schema
-from eventide.spark.exploding import exploded
-from eventide.spark.kernel_spec import kernel_spec
-from eventide.spark.pack import ACCOUNT, PACKED_SCHEMA, SIDE, TAG, TAGGED_SCHEMA, Packer, PassingPacker, Unpacker
+from eventide.plan.modes import EmitMode
+from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
+from eventide.plan.windows import Slide, Tumble
+from eventide.spark.analysis import Analyzed, analyze
+from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused
+from eventide.spark.kernel_spec import filtered_by_spark, spec_of
+from eventide.spark.pack import ACCOUNT, SIDE, TAG, TAGGED_SCHEMA, Unpacker
 from eventide.spark.processor import ShardProcessor
-from eventide.spark.resolve import CARRIED, MARK, override, resolve_scan
-from eventide.spark.shard import SIDE_OUTPUT_SCHEMA, ShardWork
+from eventide.spark.resolve import CARRIED_WATERMARK
+from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_numbers
-from eventide.tasks.finishing import finish
-from eventide.tasks.fused_scan import FusedScan
-from eventide.tasks.packing import HOW, PACKED, Packing, ShardBy
-from eventide.tasks.row_groups import RowGroups
-from eventide.tasks.select_list import RANK, Finish, WindowIds
+from eventide.storage.results import OUTPUT_TIME
+from eventide.tasks.packing import Packing, ShardBy, spark_ddl
+from eventide.tasks.select_list import RANK, Finish, OutputTimes, WindowIds, finish
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A stream that is ready to start. `frame` has tagged blobs, or TAG, the output columns, SIDE, ACCOUNT and RANK."""
+    """A stream that is ready to start. `frame` has tagged blobs, or rows of all kinds; see `_finished_by_spark`."""
 
     frame: DataFrame
     spec: IntakeSpec
     outputs: pa.Schema
-    originals: pa.Schema
-    ordered: bool
-    fused: tuple[bool, ...]  # per source: whether tasks read its files by themselves
+    originals: tuple[pa.Schema, ...]  # of the rows of each side
+    fused: tuple[bool, ...]  # per input: whether tasks read its files by themselves
 
 
 def compile_stream(
@@ -58,219 +48,119 @@ def compile_stream(
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
     With `decodes` Spark decodes, behind the fused scans, lines that only it can judge. Without, a scan that meets one
-    fails with LinesLeftToSpark: most streams never do, and what stands ready costs every batch.
+    says so and the batch is taken again: most streams never do, and what stands ready costs every batch.
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
     list that only Spark can evaluate.
     """
     inbox = inbox_frame(context)
-    numbers = tuple(shard_numbers(shards))
-    fusions = [_fusion(context, branch) for branch in physical.branches]
-    names = [column.name for column in physical.stream.query.columns]
-    rows = [_rows(context, branch, fusion, inbox) for branch, fusion in zip(physical.branches, fusions, strict=True)]
-    frames = _align([_branch(physical, number, frame) for number, frame in enumerate(rows)], names)
-    schema = StructType([frames[0].schema[name] for name in names])
-    analyzed = analyze(context.spark, physical, schema)
-    misfits = [number for number, fusion in enumerate(fusions) if fusion is not None and not _fits(fusion, analyzed)]
+    inputs = [open_input(context, number, input, inbox) for number, input in enumerate(physical.inputs)]
+    sides = range(1 + max(input.side for input in physical.inputs))
+    schemas = tuple(common_schema([each for each in inputs if each.plan.side == side]) for side in sides)
+    analyzed = analyze(context.spark, physical, schemas)
+    misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
     if misfits:
         return compile_stream(unfused(physical, misfits), context, shards, typed=typed, decodes=decodes)
-    spec = kernel_spec(physical, analyzed)
-    packed = []
-    for number, (frame, fusion) in enumerate(zip(frames, fusions, strict=True)):
-        packing = _packing(physical, number, numbers, spec)
-        if fusion is None or context.scans is None:
-            packed.append(
-                _to_pack(physical, number, frame, names, analyzed)
-                .drop(PASSED)
-                .mapInArrow(Packer(packing), PACKED_SCHEMA)
-            )
-        else:
-            scan = fused_scan(
-                physical, physical.branches[number].source, fusion, packing, decodes or fusion.left_to_spark
-            )
-            packed.append(_fused(context, context.scans, physical, number, frames, names, analyzed, scan))
+    spec = spec_of(physical, analyzed)
+    numbers = tuple(shard_numbers(shards))
+    packed = [
+        packed_rows(
+            context,
+            physical,
+            each,
+            schemas[each.plan.side],
+            analyzed.packed[each.plan.side],
+            _packing(physical, each, numbers, spec),
+            decodes,
+        )
+        for each in inputs
+    ]
     if inbox is not None:
-        told = [controls(inbox, branch.source, number, numbers) for number, branch in enumerate(physical.branches)]
+        told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    finished = None if typed else _finished_by_tasks(physical, analyzed)
+    finished = None if typed else _finished_by_tasks(physical, analyzed, spec)
     processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished))
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if finished is None:
-        decorate = None if physical.window is None else WindowIds(physical.plan_id)
+        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(physical.plan_id)
         unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
-        frame = _finished_by_spark(physical, frame.mapInArrow(unpacker, _wide_schema(analyzed.main)))
-    outputs, originals = to_arrow_schema(analyzed.outputs), to_arrow_schema(schema)
-    return Compiled(frame, spec, outputs, originals, physical.ordered, tuple(fusion is not None for fusion in fusions))
+        wide = frame.mapInArrow(unpacker, _wide_schema(analyzed.main))
+        frame = _finished_by_spark(physical, spec, wide)
+    outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
+    return Compiled(frame, spec, outputs, originals, tuple(each.fusion is not None for each in inputs))
 
 
-def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
-    """The plan with the files of these branches read by Spark."""
-    branches = [
-        replace(branch, fusion=None) if number in numbers else branch for number, branch in enumerate(physical.branches)
-    ]
-    return replace(physical, branches=tuple(branches))
-
-
-def _fusion(context: SourceContext, branch: Branch) -> Fusion | None:
-    """How the branch's files are read by tasks; None if Spark reads them."""
-    source = branch.source
-    if context.scans is None or source.connector != "files":
-        return None
-    if branch.fusion is not None and not has_partition_folders(source.options["path"]):
-        return branch.fusion
-    if "target_latency" not in source.options:
-        return None
-    if source.options.get("format", "json") != "json":
-        raise OptionError(
-            f"source {source.name}: target_latency is for files that tasks can read by themselves, and here "
-            f"{branch.not_fused}",
-            help="leave target_latency out, and bound batches with max_files_per_batch",
-        )
-    return Fusion(
-        tuple((column.name, column.type) for column in source.columns), None, None, (), None, left_to_spark=True
+def _packing(physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec) -> Packing:
+    watermark = input.plan.watermark
+    is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
+    lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
+    return Packing(
+        input.number,
+        numbers,
+        _shard_by(physical, input.plan),
+        lag,
+        CARRIED_WATERMARK if is_carried else None,
+        spec.prefold(),
+        isinstance(watermark, EventTimeWatermark) and watermark.told,
     )
 
 
-def _fits(fusion: Fusion, analyzed: Analyzed) -> bool:
-    """Whether the scan's columns have the types that Spark gives them."""
-    return all(analyzed.packed[name].dataType.simpleString() == expression.type for name, expression in fusion.packed)
-
-
-def _rows(context: SourceContext, branch: Branch, fusion: Fusion | None, inbox: DataFrame | None) -> DataFrame:
-    """The source's rows; of a fused one, whose rows come from the scan, an empty frame with the right types."""
-    if fusion is None:
-        return source_frame(context, branch.source, inbox)
-    check_folder(branch.source.name, branch.source.options["path"])
-    schema = user_schema(branch.source)
-    return with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
-
-
-def _fused(
-    context: SourceContext,
-    scans: Scans,
-    physical: Physical,
-    number: int,
-    frames: list[DataFrame],
-    names: list[str],
-    analyzed: Analyzed,
-    scan: FusedScan,
-) -> DataFrame:
-    """What the scan has packed, and behind it the lines that it leaves to Spark."""
-    source = physical.branches[number].source
-    frame = scanned(context.spark, settings_of(source, scan, scans.folder / str(number), scans.bound, scans.tasks))
-    if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
-        return frame.select(*PACKED.names)
-    lines = _branch(physical, number, decoded(frame, source, scan.reader.columns))
-    aligned = _align([lines if n == number else other for n, other in enumerate(frames)], names)[number]
-    rows = _to_pack(physical, number, aligned, names, analyzed)
-    return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
-
-
-def _branch(physical: Physical, number: int, rows: DataFrame) -> DataFrame:
-    """Event time, filters and projections; rows that a fused scan has packed pass."""
-    branch = physical.branches[number]
-    event_time, alone = isinstance(branch.watermark, EventTimeWatermark), len(physical.branches) == 1
-    frame = resolve_scan(rows, branch.source, user_schema(branch.source), event_time, alone)
-    for step in branch.steps:
-        try:
-            frame = _stepped(frame, step, PASSED in rows.columns)
-        except REFUSED:
-            check_step(frame, step)
-            raise
-    return frame
-
-
-def _stepped(frame: DataFrame, step: Step, some_passed: bool) -> DataFrame:
-    if isinstance(step, Explode):
-        return exploded(frame, step)
-    if isinstance(step, Project):
-        return frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
-    keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
-    return frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps)
-
-
-def _align(frames: list[DataFrame], names: list[str]) -> list[DataFrame]:
-    """The branches of a UNION ALL with the names of the first and the types that Spark gives the union."""
-    renamed = [frame.toDF(*names, *CARRIED) for frame in frames]
-    try:
-        common = reduce(DataFrame.union, [frame.select(*map(backticked, names)) for frame in renamed]).schema
-    except AnalysisException as error:
-        raise SqlError(
-            f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches"
-        ) from None
-    casts = [[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in common.fields] for _ in renamed]
-    return [frame.select(*cast, *CARRIED) for frame, cast in zip(renamed, casts, strict=True)]
-
-
-def _to_pack(physical: Physical, number: int, frame: DataFrame, names: list[str], analyzed: Analyzed) -> DataFrame:
-    """The columns that travel to the operator, and those of CARRIED that it needs."""
-    branch = physical.branches[number]
-    if physical.time is not None:
-        frame = override(frame, names, physical.time, branch.source.max_future_skew)
-    rows = frame.select(*CARRIED, *[F.expr(named.sql).alias(named.name) for named in physical.packed])
-    if not analyzed.needs_arrival:
-        rows = rows.drop(SEQ)
-    if not analyzed.deduplicates:
-        rows = rows.drop(DEDUP)
-    if not isinstance(branch.watermark, EventTimeWatermark) or branch.watermark.carried is None:
-        rows = rows.drop(MARK)
-    return rows
-
-
-def _packing(physical: Physical, number: int, numbers: tuple[int, ...], spec: IntakeSpec) -> Packing:
-    watermark = physical.branches[number].watermark
-    is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
-    lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
-    return Packing(number, numbers, _shard_by(physical), lag, MARK if is_carried else None, spec.prefold())
-
-
-def _shard_by(physical: Physical) -> ShardBy:
+def _shard_by(physical: Physical, input: Input) -> ShardBy:
+    operator = physical.operator
     match co_location(physical):
         case CoLocation.EVERYTHING:
             return ShardBy()
         case CoLocation.NOTHING:
             return ShardBy(anywhere=True)
         case CoLocation.IDENTITY:
-            return ShardBy((DEDUP,))
-        case CoLocation.WINDOW if isinstance(physical.window, Tumble):
-            return ShardBy(window=(physical.window.offset, physical.window.size))
+            return ShardBy(anywhere=True) if input.source.dedup is None else ShardBy((DEDUP,))
+        case CoLocation.WINDOW if isinstance(operator, AggregateWindows) and isinstance(operator.window, Tumble):
+            return ShardBy(window=(operator.window.offset, operator.window.size))
         case _:
-            return ShardBy(tuple(key.sql for key in physical.keys))
+            return ShardBy(tuple(key.sql for key in input.keys))
 
 
 def _wide_schema(main: StructType) -> StructType:
-    side = DataType.fromDDL(
-        "kind string, reason string, event_time timestamp, window_start timestamp, window_end timestamp, "
-        "group_key string, "
-        "original_event string, error_detail string, processing_time timestamp, watermark timestamp, plan_id "
-        "string, shard int"
-    )
+    side = DataType.fromDDL(spark_ddl(SIDE_OUTPUT_SCHEMA))
     fields = [StructField(TAG, StringType()), *main.fields, StructField(SIDE, side), StructField(ACCOUNT, StringType())]
     return StructType(fields)
 
 
-def _finished_by_tasks(physical: Physical, analyzed: Analyzed) -> Finish | None:
+def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec) -> Finish | None:
     """HAVING and the select list, evaluated where the kernel runs; None if only Spark can."""
+    if filtered_by_spark(physical, spec) is not None:
+        return None
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
     rank = OP if physical.emit.mode is EmitMode.CHANGES else None
-    made = finish(outputs, physical.having, columns, physical.plan_id, rank)
+    made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(_before_end(physical)))
     if made is None or len(outputs) < len(physical.outputs):
         return None
-    fits = all(
+    agrees = all(
         field.dataType.simpleString() == each.type
         for field, (_, each) in zip(analyzed.outputs.fields, made.outputs, strict=True)
     )
-    return made if fits else None
+    return made if agrees else None
 
 
-def _finished_by_spark(physical: Physical, wide: DataFrame) -> DataFrame:
-    """HAVING and the select list, evaluated by Spark on rows of the main output only."""
+def _finished_by_spark(physical: Physical, spec: IntakeSpec, wide: DataFrame) -> DataFrame:
+    """What is left of a join's condition, HAVING and the select list, evaluated by Spark on main rows only."""
     is_main = F.col(TAG) == "main"
-    if physical.having is not None:
-        wide = wide.where(~is_main | F.expr(physical.having))
+    for condition in (filtered_by_spark(physical, spec), physical.having):
+        if condition is not None:
+            wide = wide.where(~is_main | F.expr(condition))
     outputs = [F.expr(named.sql).alias(named.name) for named in physical.outputs]
     rank = F.col(OP) if physical.emit.mode is EmitMode.CHANGES else F.lit(None).cast("int")
-    return wide.select(TAG, *outputs, SIDE, ACCOUNT, rank.alias(RANK))
+    before = _before_end(physical)
+    time = F.unix_micros(ROWTIME) if before is None else F.unix_micros(WINDOW_END) - F.lit(before)
+    return wide.select(TAG, *outputs, SIDE, ACCOUNT, time.alias(OUTPUT_TIME), rank.alias(RANK))
+
+
+def _before_end(physical: Physical) -> int | None:
+    """How long before its window's end the event time of an output row is; None where rows have a time of their own."""
+    if not isinstance(physical.operator, AggregateWindows):
+        return None
+    window = physical.operator.window
+    return (window.lookahead or 0) if isinstance(window, Slide) else 1

@@ -11,30 +11,37 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext
+from eventide.connectors.dataframe.read import ddl
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
+from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
-from eventide.errors import CheckpointError, SqlError
+from eventide.errors import CheckpointError, EngineError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan
+from eventide.plan.reads import sources_of, with_columns
 from eventide.plan.side_output import Route
+from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
-from eventide.spark.compile import Compiled, compile_stream, unfused
+from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.inputs import unfused
 from eventide.spark.replay import check_replayable, corrections
-from eventide.spark.router import Router
+from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import RunningStream
 from eventide.spark.side import SideOutput
 from eventide.spark.side_channel import Channel
+from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
 from eventide.storage.outbox import Outbox
-from eventide.storage.payloads import JSON_FIELDS, original_rows
+from eventide.storage.payloads import JSON_FIELDS, late_schema, original_rows
 from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Results
 from eventide.storage.spool import Spool
@@ -72,20 +79,24 @@ class Engine:
     ) -> RunningStream:
         """The stream, compiled and ready, from its checkpoint if it has one. Raises what is wrong with it.
 
-        `sinks` take its rows or its late rows; `side_sinks` are those by name that its side output may go to.
+        `sinks` take its rows or its late rows; `side_sinks` are those by name that its side output may go to. The
+        streams that it reads must be open.
         """
         if stream.name in self._streams:
             return self._streams[stream.name]
+        stream = self._with_types(stream)
         physical = plan(stream)
         settings, compiled = self._settings(stream, physical)
         inbox = Inbox(self._layout.inbox(stream.name))
-        names = tuple(branch.source.name for branch in physical.branches)
+        names = tuple(input.source.name for input in physical.inputs)
         heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
-        router = Router(stream.name, results, compiled.outputs, compiled.originals, names, side=side, bound=bound)
-        spools = {name: Spool(self._layout.source(name)) for name in names}
+        router = self._router(stream.name, results, names, bound, side, compiled)
+        read = {input.source.name: input.source for input in physical.inputs}
+        upstreams = {name: self._output(source) for name, source in read.items() if source.connector == CONNECTOR}
+        spools = {name: Spool(self._layout.source(name)) for name in read if name not in upstreams}
         running = RunningStream(
             stream.name,
             self._layout.stream(stream.name),
@@ -94,6 +105,8 @@ class Engine:
             router,
             inbox,
             spools,
+            upstreams,
+            [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
         )
         self._streams[stream.name] = running
@@ -102,6 +115,44 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             self._call(stream.name, function, late)
         return running
+
+    def _with_types(self, stream: logical.Stream) -> logical.Stream:
+        """The stream with the types of what it reads from other streams, which only their analysis has told."""
+        types = {
+            source.name: self._columns(source) for source in sources_of(stream.query) if source.connector == CONNECTOR
+        }
+        return with_columns(stream, types) if types else stream
+
+    def _columns(self, source: logical.Source) -> tuple[logical.Column, ...]:
+        compiled = self._streams[source.options[STREAM]].compiled
+        schema = late_schema(compiled.originals) if IS_LATE in source.options else compiled.outputs
+        known = {field.name: ddl(from_arrow_type(field.type)) for field in schema}
+        return tuple(logical.Column(column.name, known.get(column.name, column.type)) for column in source.columns)
+
+    def _output(self, source: logical.Source) -> StreamOutput:
+        upstream = self._streams[source.options[STREAM]]
+        return StreamOutput(upstream.router.results, upstream.compiled.spec.output_watermark, IS_LATE in source.options)
+
+    def _router(
+        self,
+        name: str,
+        results: Results,
+        sources: tuple[str, ...],
+        bound: TimeBoundFile | None,
+        side: SideOutput,
+        compiled: Compiled,
+    ) -> Router:
+        """What takes the batches of a stream."""
+        return StoringRouter(
+            name, results, sources, bound, side, outputs=compiled.outputs, originals=compiled.originals
+        )
+
+    def _sinks(self, stream: str, late: bool) -> list[Sink]:
+        """The sinks that take the rows of an open stream, or its late rows."""
+        router = self._streams[stream].router
+        if not isinstance(router, StoringRouter):
+            raise EngineError(f"stream {stream} hands its batches to a function, and has no sinks")
+        return router.late_sinks if late else router.sinks
 
     def _side_output(
         self, stream: logical.Stream, sinks: Mapping[str, logical.Sink], results: Results, identity: str
@@ -131,11 +182,9 @@ class Engine:
 
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
-        running = self._streams[stream.name]
         writer = open_sink(sink, read_json(self._layout.plan(stream.name))["identity"])
         if writer is not None:
-            is_late = sink.stream != stream.name
-            (running.router.late_sinks if is_late else running.router.sinks).append(writer)
+            self._sinks(stream.name, late=sink.stream != stream.name).append(writer)
 
     def foreach(self, stream: logical.Stream, function: Function, late: bool) -> None:
         """Let `function` take what `stream` gives, or its late rows, from its next batch on."""
@@ -144,8 +193,7 @@ class Engine:
             self._call(stream.name, function, late)
 
     def _call(self, stream: str, function: Function, late: bool) -> None:
-        router = self._streams[stream].router
-        (router.late_sinks if late else router.sinks).append(ForeachSink(stream, function))
+        self._sinks(stream, late).append(ForeachSink(stream, function))
 
     def replay(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> pa.Table:
         """Fold late rows that were not replayed yet into their closed windows; gives the corrections."""
@@ -159,7 +207,7 @@ class Engine:
         number, upto = replays.begin(max(late))
         payloads = pa.concat_tables([payloads for batch, payloads in late.items() if batch <= upto])
         before = pa.concat_tables([results.read("main", compiled.outputs), replays.read(compiled.outputs)])
-        rows, times = original_rows(payloads, compiled.originals), payloads["event_time"].combine_chunks()
+        rows, times = original_rows(payloads, compiled.originals[0]), payloads["event_time"].combine_chunks()
         session = sessions.streaming_session(self.spark, self._default_shards)
         corrected = corrections(session, physical, rows, times, before, compiled.outputs)
         self._write_corrections(stream, sinks, number, corrected)
@@ -179,10 +227,6 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             if not late:
                 ForeachSink(stream.name, function).write(-1 - number, rows)
-
-    def analyze(self, stream: logical.Stream) -> None:
-        """Raise whatever Spark finds wrong with a stream, without keeping anything."""
-        self._compile(plan(stream), self._default_shards)
 
     def forget(self, name: str) -> None:
         running = self._streams.pop(name, None)
@@ -213,12 +257,14 @@ class Engine:
 
     def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         name = physical.stream.name
-        opened = tuple(replace(branch, source=with_secrets(branch.source)) for branch in physical.branches)
-        physical = replace(physical, branches=opened)
+        opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
+        physical = replace(physical, inputs=opened)
         session = sessions.streaming_session(self.spark, shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
-        context = SourceContext(session, self._layout.inbox(name), self._layout.root / "sources", scans)
+        context = SourceContext(
+            session, self._layout.inbox(name), self._layout.root / "sources", self._layout.root / "streams", scans
+        )
         try:
             compiled = compile_stream(physical, context, shards, decodes=decodes)
         except REFUSED as error:
@@ -276,10 +322,10 @@ class Engine:
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:
-    by_name = {branch.source.name: branch for branch in physical.branches}
+    by_name = {input.source.name: input for input in physical.inputs}
     return [
-        SourceTiming(name, branch.source.idle_timeout, isinstance(branch.watermark, ProcessTimeWatermark))
-        for name, branch in by_name.items()
+        SourceTiming(name, input.source.idle_timeout, isinstance(input.watermark, ProcessTimeWatermark))
+        for name, input in by_name.items()
     ]
 
 

@@ -19,8 +19,8 @@ _RAISED = re.compile(
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
-_HELP = "nothing is lost: mend the cause and run it again from the same checkpoint"
-_ROOM = "nothing is lost: make room and run it again from the same checkpoint"
+_HELP = "nothing is lost: fix the cause and run it again from the same checkpoint"
+_ROOM = "nothing is lost: free some space and run it again from the same checkpoint"
 
 
 def failure_of(stream: str, text: str) -> EventideError:

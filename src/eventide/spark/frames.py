@@ -26,14 +26,16 @@ from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.session import STREAMING, default_shards
+from eventide.spark.side import SideOutput
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA
-from eventide.storage.results import Account
+from eventide.storage.results import OUTPUT_TIME, Account, Results
+from eventide.storage.time_bound import TimeBoundFile
 from eventide.tasks.select_list import RANK
 
 Frames = Mapping[str, DataFrame]  # by the name of the source that each one is
-Sink = Callable[[DataFrame, DataFrame, Account], None]
+FrameSink = Callable[[DataFrame, DataFrame, Account], None]
 
 _NOT_NEEDED = (
     "spark.sql.execution.arrow.maxRecordsPerBatch",
@@ -93,7 +95,7 @@ def side_output(stream: Stream, frames: Frames, kind: str | None) -> DataFrame:
 
 
 def main_rows(frame: DataFrame) -> DataFrame:
-    return frame.where(F.col(TAG) == "main").drop(TAG, SIDE, ACCOUNT, RANK)
+    return frame.where(F.col(TAG) == "main").drop(TAG, SIDE, ACCOUNT, OUTPUT_TIME, RANK)
 
 
 def side_rows(frame: DataFrame) -> DataFrame:
@@ -116,10 +118,10 @@ def _refuse_heartbeat(physical: Physical) -> None:
         raise OptionError(
             "emit(every=...) needs a running query", help="use start(checkpoint, sink) in place of rows()"
         )
-    for branch in physical.branches:
-        if branch.source.idle_timeout is not None:
+    for input in physical.inputs:
+        if input.source.idle_timeout is not None:
             raise OptionError(
-                f"{branch.source.name}: idle_timeout needs a running query",
+                f"{input.source.name}: idle_timeout needs a running query",
                 help="use start(checkpoint, sink) in place of rows()",
             )
 
@@ -131,35 +133,28 @@ def _refuse_heartbeat(physical: Physical) -> None:
 class DeliveringRouter(Router):
     """Hands each batch to a user's function as DataFrames, once its account balances."""
 
-    sink: Sink | None = None
+    sink: FrameSink | None = None
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        try:
-            if not self.results.has(batch):
-                self._deliver(frame, batch)
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    def _deliver(self, frame: DataFrame, batch: int) -> None:
+    def _take(self, frame: DataFrame, batch: int) -> None:
         kept = frame.persist()  # or Spark would run the whole batch again for each part of it
         try:
             accounts = [row[0] for row in kept.where(F.col(TAG) == "account").select(ACCOUNT).collect()]
-            if not accounts:
-                return
-            account = self._account(batch, accounts)
-            if self.sink is not None:
-                self.sink(main_rows(kept), side_rows(kept), account)
-            self.results.write(_NOTHING, _NOTHING, account)
+            if accounts and not self.results.has(batch):
+                self._deliver(kept, self._account(batch, accounts))
         finally:
             kept.unpersist()
+
+    def _deliver(self, frame: DataFrame, account: Account) -> None:
+        if self.sink is not None:
+            self.sink(main_rows(frame), side_rows(frame), account)
+        self.results.write(_NOTHING, _NOTHING, account)
 
 
 class _FrameEngine(Engine):
     """An engine whose sources are a user's DataFrames, on the session that they belong to."""
 
-    def __init__(self, layout: Layout, spark: SparkSession, frames: Frames) -> None:
-        self._frames = frames
+    def __init__(self, layout: Layout, spark: SparkSession, frames: Frames, sink: FrameSink | None) -> None:
+        self._frames, self._sink = frames, sink
         super().__init__(
             layout, spark, None, {}, int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
         )
@@ -171,8 +166,19 @@ class _FrameEngine(Engine):
         context = SourceContext(self.spark, inbox, self._layout.root / "sources", frames=self._frames)
         return compile_stream(physical, context, shards, typed=True)
 
+    def _router(
+        self,
+        name: str,
+        results: Results,
+        sources: tuple[str, ...],
+        bound: TimeBoundFile | None,
+        side: SideOutput,
+        compiled: Compiled,
+    ) -> Router:
+        return DeliveringRouter(name, results, sources, bound, side, sink=self._sink)
 
-def start(stream: Stream, frames: Frames, checkpoint: str, sink: Sink | None) -> FluentQuery:
+
+def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | None) -> FluentQuery:
     if "://" in str(checkpoint):
         raise OptionError(
             f"the checkpoint {checkpoint} is not a local folder", help="rows() runs on any file system that Spark knows"
@@ -182,8 +188,7 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: Sink | None) ->
     layout.make_private()
     lock = Lock(layout.lock)
     try:
-        running = _FrameEngine(layout, spark, frames).open(stream, ())
-        running.router = DeliveringRouter(**vars(running.router), sink=sink)
+        running = _FrameEngine(layout, spark, frames, sink).open(stream, ())
         return FluentQuery(running, tuple(frames), lock)
     except BaseException:
         lock.release()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from eventide.kernels.contract import SEQ
-from eventide.tasks.packing import PACKED, Packing, as_batch, from_blob, spark_ddl
+from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
@@ -102,8 +101,8 @@ class Unpacker:
         return pa.schema([pa.field(TAG, pa.string()), *self.main, side, pa.field(ACCOUNT, pa.string())])
 
     def _widen(self, tag: str, blob: bytes) -> pa.Table:
-        if tag == "account":
-            return self._fill({TAG: [tag], ACCOUNT: [json.dumps(json.loads(blob))]}, 1)
+        if tag in ("account", UNDECODED):
+            return self._fill({TAG: [tag], ACCOUNT: [blob.decode()]}, 1)
         table = from_blob(blob)
         if tag == "side":
             struct = pa.StructArray.from_arrays(

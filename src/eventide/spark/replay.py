@@ -12,11 +12,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from eventide.errors import OptionError
 from eventide.kernels.contract import EMIT_EPOCH, OP, WINDOW_END, WINDOW_START
-from eventide.kernels.windows.grid import Grid
-from eventide.plan.logical import EmitMode, Hop, LatePolicy, Tumble
+from eventide.kernels.windows.grid import Grid, grid_of
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import backticked
-from eventide.plan.physical import Physical
+from eventide.plan.physical import AggregateWindows, PackedAggregate, Physical
 from eventide.plan.side_output import REINJECT
+from eventide.plan.windows import Hop, Tumble, Window
 from eventide.spark.session import frame_of
 from eventide.tasks.select_list import WindowIds
 
@@ -50,7 +51,7 @@ def check_replayable(physical: Physical) -> None:
 def _shape(physical: Physical) -> list[str]:
     reasons = []
     route = physical.stream.routes.get("late")
-    if not isinstance(physical.window, Tumble | Hop):
+    if not isinstance(_window(physical), Tumble | Hop):
         reasons.append("only tumbling and hopping windows have closed windows that stay as they are")
     if physical.emit.mode in (EmitMode.FINAL, EmitMode.CHANGES):
         mode = physical.emit.mode.value.upper()
@@ -73,7 +74,9 @@ def _shape(physical: Physical) -> list[str]:
 def _columns(physical: Physical) -> list[str]:
     plain = {output.sql for output in physical.outputs}
     reasons = [
-        f"the key {key.name} is not selected" for number, key in enumerate(physical.keys) if f"__k{number}" not in plain
+        f"the key {key.name} is not selected"
+        for number, key in enumerate(physical.inputs[0].keys)
+        if f"__k{number}" not in plain
     ]
     if not plain & {WINDOW_START, WINDOW_END}:
         reasons.append("neither window_start nor window_end is selected")
@@ -83,7 +86,7 @@ def _columns(physical: Physical) -> list[str]:
 def _aggregates(physical: Physical) -> list[str]:
     plain = {output.sql for output in physical.outputs}
     reasons = []
-    for call in physical.aggregates:
+    for call in _calls(physical):
         if call.function not in MERGES or (call.distinct and call.function not in _REPEATS_ARE_HARMLESS):
             reasons.append(
                 f"{call.sql} cannot be merged from its result; of the built-in ones these can: "
@@ -102,10 +105,10 @@ def corrections(
     `late` are original rows, `times` their event times, `before` everything that the stream has given so far, in order.
     """
     exploded = _with_windows(physical, late, times)
-    named = {number: key.sql for number, key in enumerate(physical.keys)}
-    packed = {column.name: column.sql for column in physical.packed}
+    named = {number: key.sql for number, key in enumerate(physical.inputs[0].keys)}
+    packed = {column.name: column.sql for column in physical.inputs[0].packed}
     keys = [F.expr(packed[name]).alias(f"__k{number}") for number, name in named.items()]
-    calls = [F.expr(call.sql).alias(call.name) for call in physical.aggregates]
+    calls = [F.expr(call.sql).alias(call.name) for call in _calls(physical)]
     grouped = frame_of(session, exploded).groupBy(F.col(_START).alias(WINDOW_START), *keys)
     fresh = grouped.agg(*calls, F.lit(0).cast("bigint").alias(EMIT_EPOCH), F.lit(1).alias(_LATE))
     kept = fresh if before.num_rows == 0 else fresh.unionByName(_emitted(session, physical, before))
@@ -122,13 +125,19 @@ def _with_windows(physical: Physical, late: pa.Table, times: pa.Array) -> pa.Tab
     return late.take(pa.array(places, pa.int64())).append_column(_START, starts)
 
 
+def _window(physical: Physical) -> Window | None:
+    return physical.operator.window if isinstance(physical.operator, AggregateWindows) else None
+
+
+def _calls(physical: Physical) -> tuple[PackedAggregate, ...]:
+    return physical.operator.aggregates if isinstance(physical.operator, AggregateWindows) else ()
+
+
 def _grid(physical: Physical) -> Grid:
-    window = physical.window
-    if isinstance(window, Tumble):
-        return Grid(window.size, window.size, window.offset, 0)
-    if isinstance(window, Hop):
-        return Grid(window.size, window.slide, window.offset, 0)
-    raise OptionError("only tumbling and hopping windows can be replayed")
+    window = _window(physical)
+    if not isinstance(window, Tumble | Hop):
+        raise OptionError("only tumbling and hopping windows can be replayed")
+    return grid_of(window, 0)
 
 
 def _emitted(session: SparkSession, physical: Physical, before: pa.Table) -> DataFrame:
@@ -141,9 +150,10 @@ def _emitted(session: SparkSession, physical: Physical, before: pa.Table) -> Dat
         start: Column = F.col(backticked(plain[WINDOW_START]))
     else:
         start = F.timestamp_micros(F.unix_micros(F.col(backticked(plain[WINDOW_END]))) - F.lit(size))
-    keys = [F.col(backticked(plain[f"__k{number}"])).alias(f"__k{number}") for number in range(len(physical.keys))]
+    numbers = range(len(physical.inputs[0].keys))
+    keys = [F.col(backticked(plain[f"__k{number}"])).alias(f"__k{number}") for number in numbers]
     values = [
-        F.max_by(F.col(backticked(plain[call.name])), F.col(_ORDER)).alias(call.name) for call in physical.aggregates
+        F.max_by(F.col(backticked(plain[call.name])), F.col(_ORDER)).alias(call.name) for call in _calls(physical)
     ]
     grouped = frame.groupBy(start.alias(WINDOW_START), *keys)
     return grouped.agg(*values, F.count(F.lit(1)).alias(EMIT_EPOCH), F.lit(0).alias(_LATE))
@@ -151,11 +161,11 @@ def _emitted(session: SparkSession, physical: Physical, before: pa.Table) -> Dat
 
 def _merged(rows: DataFrame, physical: Physical) -> DataFrame:
     """One row per group and window that late rows belong to."""
-    keys = [f"__k{number}" for number in range(len(physical.keys))]
+    keys = [f"__k{number}" for number in range(len(physical.inputs[0].keys))]
     types = {field.name: field.dataType for field in rows.schema.fields}
     values = [
         F.expr(f"{MERGES[call.function]}({call.name})").cast(types[call.name]).alias(call.name)
-        for call in physical.aggregates
+        for call in _calls(physical)
     ]
     grouped = rows.groupBy(WINDOW_START, *keys).agg(
         *values, F.sum(EMIT_EPOCH).alias(EMIT_EPOCH), F.max(_LATE).alias(_LATE)

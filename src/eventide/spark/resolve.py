@@ -8,6 +8,7 @@ decode is one already. `current_timestamp()` is the batch's own time, which Spar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
@@ -24,6 +25,7 @@ from eventide.eventtime.resolution import (
     IS_UNDECODABLE,
     IS_UNPARSEABLE,
     METADATA_COLUMNS,
+    ORDER,
 )
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.plan.logical import Source
@@ -32,15 +34,12 @@ from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
 from eventide.tasks.packing import HOW
 
-MARK = "__mark"  # the watermark that a row carries, in microseconds
-CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, MARK, PASSED)
+CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
+CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, PASSED)
 
 
-def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool, alone: bool) -> DataFrame:
-    """`frame` with the user's columns and CARRIED; `event_time` False gives processing time whatever is declared.
-
-    `alone`: the stream reads no other source, so that a row's identity need not name the source.
-    """
+def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
+    """`frame` with the user's columns and CARRIED; `event_time` False gives processing time whatever is declared."""
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
     value, declared = (
@@ -48,11 +47,17 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     )
     own = F.coalesce(*_metadata(source, schema), F.col(RECEIVED)) if event_time else F.lit(None).cast("bigint")
     time = F.coalesce(declared, own, now)
-    found = F.when(declared.isNotNull(), DECLARED).when(own.isNotNull(), FROM_METADATA).otherwise(FROM_PROCESSING)
-    found = found if event_time else F.lit(DECLARED)
     unparseable = value.isNotNull() & declared.isNull()
     future = F.coalesce(declared > now + F.lit(source.max_future_skew), F.lit(False))
-    how = F.when(is_corrupt, IS_UNDECODABLE).when(unparseable, IS_UNPARSEABLE).when(future, IS_FUTURE).otherwise(found)
+    how = judged(
+        {
+            IS_UNDECODABLE: is_corrupt,
+            IS_UNPARSEABLE: unparseable,
+            IS_FUTURE: future,
+            DECLARED: declared.isNotNull() if event_time else F.lit(True),
+            FROM_METADATA: own.isNotNull(),
+        }
+    )
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
     users = [F.col(backticked(f.name)) for f in schema.fields]
     return frame.select(
@@ -61,9 +66,16 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         F.when(~(is_corrupt | unparseable), time).alias(TS),
         how.cast("tinyint").alias(HOW),
         detail.alias(DETAIL),
-        _identity(source, alone).alias(DEDUP),
-        (_carried_mark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(MARK),
+        _identity(source).alias(DEDUP),
+        (_carried_watermark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(CARRIED_WATERMARK),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
+    )
+
+
+def judged(applies: Mapping[int, Column]) -> Column:
+    """The number of `eventtime.resolution` for each row."""
+    return reduce(
+        lambda rest, code: F.when(applies[code], code).otherwise(rest), reversed(ORDER), F.lit(FROM_PROCESSING)
     )
 
 
@@ -104,7 +116,7 @@ def _metadata(source: Source, schema: StructType) -> list[Column]:
     return found
 
 
-def _carried_mark(frame: DataFrame, source: Source) -> Column:
+def _carried_watermark(frame: DataFrame, source: Source) -> Column:
     """The watermark that WATERMARK FOR takes from the row, read as the event time is."""
     if source.watermark_sql is None or source.event_time is None:
         return F.lit(None).cast("bigint")
@@ -115,16 +127,16 @@ def _carried_mark(frame: DataFrame, source: Source) -> Column:
         raise SqlError(f"{source.watermark_sql}: {first_sentence(error)}") from None
     is_time = isinstance(kind, TimestampType)
     parser = event_time_types.resolve(source.event_time.type)
-    mark = timestamp_micros(expression, kind, what) if is_time else micros(expression, kind, parser, what)
-    return F.when(mark <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), mark)
+    carried = timestamp_micros(expression, kind, what) if is_time else micros(expression, kind, parser, what)
+    return F.when(carried <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), carried)
 
 
-def _identity(source: Source, alone: bool) -> Column:
+def _identity(source: Source) -> Column:
     """What tells a row from its re-delivery: one column's value, or a text; NULL where there is nothing to tell."""
     if source.dedup is None:
         return F.lit(None).cast("string")
     columns = [F.col(".".join(map(backticked, field_path(name, source.columns)))) for name in source.dedup.columns]
-    if alone and len(columns) == 1:
+    if len(columns) == 1:
         return columns[0]
     present = reduce(Column.__or__, [column.isNotNull() for column in columns])
     return F.when(present, F.concat(F.lit(f"{source.name}:"), F.to_json(F.struct(*columns))))
@@ -145,6 +157,6 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         how.cast("tinyint").alias(HOW),
         F.when(given, expression.cast("string")).otherwise(F.col(DETAIL)).alias(DETAIL),
         DEDUP,
-        MARK,
+        CARRIED_WATERMARK,
         PASSED,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +19,10 @@ from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side import SideOutput
-from eventide.storage.payloads import PAYLOAD_SCHEMA, original_rows, to_payloads
-from eventide.storage.results import Account, Results, add_counts
+from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
+from eventide.storage.results import OUTPUT_TIME, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile
-from eventide.tasks.packing import from_blob
+from eventide.tasks.packing import UNDECODED, from_blob
 from eventide.tasks.select_list import RANK
 
 ROWS_IN = "rows_in"
@@ -29,8 +30,12 @@ FALLBACK = "event_time_from_processing_time"
 _LOG = logging.getLogger("eventide")
 
 
+class LinesLeftToSparkError(Exception):
+    """A scan has met lines that only Spark can decode, in a plan that does not; ends the query at this batch."""
+
+
 @dataclass
-class Router:
+class Router(ABC):
     """Called by Spark with each batch; idempotent by the batch's number.
 
     The account is written last. So a batch whose account is there has reached every sink, and one that is repeated
@@ -39,65 +44,36 @@ class Router:
 
     stream: str
     results: Results
-    outputs: pa.Schema
-    originals: pa.Schema
-    sources: tuple[str, ...]
-    sinks: list[Sink] = field(default_factory=list)
-    late_sinks: list[Sink] = field(default_factory=list)
-    side: SideOutput = field(default_factory=lambda: SideOutput({}))
+    sources: tuple[str, ...]  # of the inputs, by number
     bound: TimeBoundFile | None = None
+    side: SideOutput = field(default_factory=lambda: SideOutput({}))
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
+    readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     failure: BaseException | None = None
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
-            table = (
-                frame.toArrow()
-            )  # of a batch that is known, too: Spark insists that every shard commits its state again
-            if not self.results.has(batch):
-                self._route(table, batch)
+            self._take(frame, batch)
         except BaseException as error:
             self.failure = error
             raise
 
+    @abstractmethod
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        """Hand on what a batch gave, unless it is known.
+
+        The frame is evaluated in any case: Spark insists that every shard commits the state of a repeated batch again.
+        """
+
     def close(self, seconds: float) -> None:
-        """Let the sinks go; side sinks get `seconds` for what waits."""
+        """Let go of what is held open; side sinks get `seconds` for what waits."""
         self.side.close(seconds)
-        for sink in (*self.sinks, *self.late_sinks):
-            sink.close()
 
-    def _route(self, table: pa.Table, batch: int) -> None:
-        if table.num_rows == 0:
-            return
-        given = _opened(table) if table.column_names == ["tag", "blob"] else _sorted_out(table)
-        main = self._in_order(given.main)
-        side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()
-        account = self._account(batch, given.accounts)
-        for sink in self.sinks:
-            sink.write(batch, main)
-        if self.late_sinks:
-            late = original_rows(side.filter(pc.equal(side["kind"], "late")), self.originals)
-            for sink in self.late_sinks:
-                sink.write(batch, late)
-        self.side.send_back(batch, side)
-        if self.bound is not None:
-            self.bound.draw(account)
-        self.results.write(main, self.side.keep(side), account)
-        self.side.stored(batch)
-
-    def _in_order(self, main: pa.Table | None) -> pa.Table:
-        if main is None:
-            return self.outputs.empty_table()
-        if main.num_rows and main[RANK].null_count == 0:
-            main = main.take(
-                pc.array_sort_indices(main[RANK])
-            )  # stable: what is taken back, of all shards, comes first
-        columns = [
-            main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
-            for field in self.outputs
-        ]
-        return pa.Table.from_arrays(columns, schema=self.outputs)
+    @property
+    def must_decode(self) -> bool:
+        """Whether the query has ended because its plan does not decode what a scan has met."""
+        return isinstance(self.failure, LinesLeftToSparkError)
 
     def _account(self, batch: int, accounts: list[str]) -> Account:
         counts: Counter[str] = Counter()
@@ -105,7 +81,7 @@ class Router:
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
         before = self.results.latest()
-        sources = {branch: dict(marks) for branch, marks in before.sources.items()} if before else {}
+        sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
@@ -114,16 +90,16 @@ class Router:
             if one["gauges"] is not None:
                 by_shard[one["shard"]] = one["gauges"]
             watermark = one["watermark"]
-            for mark, figures in (
+            times = (
                 ("watermark", one["watermarks"]),
                 ("max_timestamp_seen", one["tops"]),
                 ("flushed", one["flushes"]),
-            ):
-                for branch, value in figures.items():
-                    kept = sources.setdefault(self.sources[int(branch)], {})
-                    kept[mark] = max(value, kept.get(mark, value))
-            for branch in one["tops"]:
-                self.heard.add(self.sources[int(branch)])
+            )
+            for what, by_input in times:
+                for number, value in by_input.items():
+                    kept = sources.setdefault(self.sources[int(number)], {})
+                    kept[what] = max(value, kept.get(what, value))
+            self.heard.update(self.sources[int(number)] for number in one["tops"])
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
@@ -158,6 +134,61 @@ class Router:
         return gauges
 
 
+@dataclass
+class StoringRouter(Router):
+    """Stores what a batch gave, and hands it to sinks. All of it passes the driver as Arrow, in one Spark job."""
+
+    outputs: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    originals: tuple[pa.Schema, ...] = ()
+    sinks: list[Sink] = field(default_factory=list)
+    late_sinks: list[Sink] = field(default_factory=list)
+
+    def close(self, seconds: float) -> None:
+        super().close(seconds)
+        for sink in (*self.sinks, *self.late_sinks):
+            sink.close()
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        table = frame.toArrow()
+        if table.num_rows and not self.results.has(batch):
+            self._route(_opened(table) if table.column_names == ["tag", "blob"] else _sorted_out(table), batch)
+
+    def _route(self, given: _Given, batch: int) -> None:
+        if given.undecoded is not None:
+            raise LinesLeftToSparkError(given.undecoded)
+        timed = self._in_order(given.main)
+        main = timed.drop_columns([OUTPUT_TIME])
+        side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()
+        account = self._account(batch, given.accounts)
+        for sink in self.sinks:
+            sink.write(batch, main)
+        if self.late_sinks:
+            late = late_rows(side, self.originals)
+            for sink in self.late_sinks:
+                sink.write(batch, late)
+        self.side.send_back(batch, side)
+        if self.bound is not None:
+            self.bound.draw(account)
+        self.results.write(timed, self.side.keep(side), account)
+        self.side.stored(batch)
+        for tell in list(self.readers):
+            tell()
+
+    def _in_order(self, main: pa.Table | None) -> pa.Table:
+        """The output columns and OUTPUT_TIME, in the order in which rows leave."""
+        schema = self.outputs.append(pa.field(OUTPUT_TIME, pa.int64()))
+        if main is None:
+            return schema.empty_table()
+        if main.num_rows and main[RANK].null_count == 0:
+            # stable: what is taken back, of all shards, comes first
+            main = main.take(pc.array_sort_indices(main[RANK]))
+        columns = [
+            main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
+            for field in schema
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
 @dataclass(frozen=True)
 class _Given:
     """What the operator gave in a batch; None where there is nothing of a kind."""
@@ -165,6 +196,7 @@ class _Given:
     main: pa.Table | None
     side: pa.Table | None
     accounts: list[str]
+    undecoded: str | None  # where a scan has met lines that only Spark can decode
 
 
 def _opened(table: pa.Table) -> _Given:
@@ -173,12 +205,18 @@ def _opened(table: pa.Table) -> _Given:
     for tag, blob in zip(table["tag"].to_pylist(), table["blob"], strict=True):
         blobs.setdefault(tag, []).append(blob.as_buffer())
     tables = {tag: pa.concat_tables(map(from_blob, blobs[tag])) for tag in ("main", "side") if tag in blobs}
-    return _Given(tables.get("main"), tables.get("side"), [bytes(blob).decode() for blob in blobs.get("account", [])])
+    accounts, undecoded = ([bytes(blob).decode() for blob in blobs.get(tag, [])] for tag in ("account", UNDECODED))
+    return _Given(tables.get("main"), tables.get("side"), accounts, undecoded[0] if undecoded else None)
 
 
 def _sorted_out(table: pa.Table) -> _Given:
     """From rows of all kinds that Spark has finished."""
-    main, side, accounts = (table.filter(pc.equal(table[TAG], tag)) for tag in ("main", "side", "account"))
+    main, side, accounts, undecoded = (
+        table.filter(pc.equal(table[TAG], tag)) for tag in ("main", "side", "account", UNDECODED)
+    )
     struct = side[SIDE].combine_chunks()
     fields = {struct.type.field(i).name: column for i, column in enumerate(struct.flatten())}
-    return _Given(main, pa.table(fields) if side.num_rows else None, accounts[ACCOUNT].to_pylist())
+    where = undecoded[ACCOUNT].to_pylist()
+    return _Given(
+        main, pa.table(fields) if side.num_rows else None, accounts[ACCOUNT].to_pylist(), where[0] if where else None
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,15 @@ from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of
 from eventide.spark.router import Router
 from eventide.spark.shard import NEXT_CLOSE
+from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
-from eventide.tasks.fused_scan import LinesLeftToSpark
 
 
 class RunningStream:
-    """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks.
+    """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks, `upstreams`
+    the outputs of the streams that it reads, by the names that it knows them by.
 
     Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
     no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
@@ -40,6 +42,8 @@ class RunningStream:
         router: Router,
         inbox: Inbox,
         spools: dict[str, Spool],
+        upstreams: dict[str, StreamOutput],
+        reads: list[RunningStream],
         heartbeat: Heartbeat,
     ) -> None:
         self.name = name
@@ -48,6 +52,9 @@ class RunningStream:
         self.router = router
         self.inbox = inbox
         self._spools = spools
+        self._upstreams = upstreams
+        self.reads = reads
+        self._publishing = threading.Lock()
         self._heartbeat = heartbeat
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -67,7 +74,8 @@ class RunningStream:
             return
         self.router.failure = None
         if self._has_run:
-            self.inbox.publish(self._reminders())
+            with self._publishing:
+                self.inbox.publish(self._reminders())
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
@@ -77,8 +85,9 @@ class RunningStream:
             raise self._failure(error) from None
 
     def publish(self) -> None:
-        """Let the query see everything that was written to its sources."""
-        self.inbox.publish_spools(self._spools)
+        """Let the query see everything that its sources and the streams that it reads have for it."""
+        with self._publishing:
+            self.inbox.publish_new(self._spools, self._upstreams)
 
     def process(self) -> None:
         """Take in all that is there, and run the batches that close windows because of it."""
@@ -98,7 +107,8 @@ class RunningStream:
         marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
         decisions = self._heartbeat.decide(now, marks, is_open)
-        self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
+        with self._publishing:
+            self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return bool(decisions)
 
     def flush(self) -> None:
@@ -110,7 +120,8 @@ class RunningStream:
             if "max_timestamp_seen" in figures
         ]
         if seen:
-            self.inbox.publish([Entry("flush", at=max(seen))])
+            with self._publishing:
+                self.inbox.publish([Entry("flush", at=max(seen))])
             self._wait()
 
     def idle(self, now: int) -> set[str]:
@@ -137,7 +148,7 @@ class RunningStream:
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
         error = self._error()
-        return None if error is None or self._is_of_lines(error) else self._failure(error)
+        return None if error is None or self.router.must_decode else self._failure(error)
 
     def keep_running(self) -> None:
         """Start the query again if it has stopped at lines that need another plan."""
@@ -145,14 +156,10 @@ class RunningStream:
             self.start()
 
     def _must_decode(self) -> bool:
-        error = self._error()
-        return error is not None and self._is_of_lines(error)
+        return self._error() is not None and self.router.must_decode
 
     def _error(self) -> StreamingQueryException | None:
         return None if self._query is None else self._query.exception()
-
-    def _is_of_lines(self, error: StreamingQueryException) -> bool:
-        return LinesLeftToSpark.__name__ in f"{error}{self.router.failure}"
 
     def _wait(self) -> None:
         if self._query is None:

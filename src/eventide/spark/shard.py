@@ -16,31 +16,20 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from eventide.kernels.contract import SIDE_SCHEMA, Clock, FoldingKernel, KernelSpec, Output
+from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, Clock, FoldingKernel, KernelSpec, Output
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
-from eventide.tasks.packing import from_blob, to_blob
+from eventide.tasks.packing import UNDECODED, from_blob, to_blob
 from eventide.tasks.select_list import Finish
 
 NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
 
-# A kernel's side rows plus what only the runner knows.
-SIDE_OUTPUT_SCHEMA = pa.schema(
-    [
-        *SIDE_SCHEMA,
-        pa.field("processing_time", pa.timestamp("us", tz="UTC")),
-        pa.field("watermark", pa.timestamp("us", tz="UTC")),
-        pa.field("plan_id", pa.string()),
-        pa.field("shard", pa.int32()),
-    ]
-)
-
 
 @dataclass
-class Marks:
-    """What a batch says of each source's time: the watermark that it may claim, the latest event time seen, and
+class SourceTimes:
+    """What a batch says of each input's time: the watermark that it may claim, the latest event time seen, and
     flushed.
     """
 
@@ -50,9 +39,9 @@ class Marks:
 
     def add(self, row: Row) -> None:
         flushed = row.at if row.control == "flush" else None
-        for marks, value in ((self.claims, row.claim), (self.tops, row.top), (self.flushes, flushed)):
+        for times, value in ((self.claims, row.claim), (self.tops, row.top), (self.flushes, flushed)):
             if value is not None:
-                marks[row.branch] = max(value, marks.get(row.branch, value))
+                times[row.input] = max(value, times.get(row.input, value))
 
 
 @dataclass(frozen=True)
@@ -81,30 +70,37 @@ class ShardWorker:
 
     def on_rows(self, key: Any, rows: Iterator[Row], timers: Any) -> Iterator[Row]:
         clock = _clock(timers)
-        tables, partials, controls, marks, facts = [], [], dict[str, list[Any]](), Marks(), Counter[str]()
+        tables: dict[int, list[pa.Table]] = {}
+        partials, controls, times, facts = [], dict[str, list[Any]](), SourceTimes(), Counter[str]()
+        undecoded: list[str] = []
         folded = 0
         for row in rows:
-            marks.add(row)
-            if row.facts is not None:
+            times.add(row)
+            if row.control == UNDECODED:
+                undecoded.append(row.facts)
+            elif row.facts is not None:
                 facts.update(json.loads(row.facts))
             if row.folded is not None:
                 partials.append(from_blob(row.blob))
                 folded += row.folded
             elif row.blob is not None:
-                tables.append(from_blob(row.blob))
+                tables.setdefault(row.input, []).append(from_blob(row.blob))
             elif row.control in STREAM_KINDS:
                 controls.setdefault(row.control, []).append(row.at)
+        if undecoded:
+            yield Row(tag=UNDECODED, blob=undecoded[0].encode())
         if not tables and not partials and not controls:
-            yield self._account(key, clock, 0, Output(), marks)
+            yield self._account(key, clock, 0, Output(), times)
             return
         self._store.begin()
         output, received = Output(), folded
         if partials and isinstance(self._kernel, FoldingKernel):
             output = self._kernel.on_folded(pa.concat_tables(partials), folded, clock, self._store)
         if tables:
-            table = pa.concat_tables(tables, promote_options="default")  # only some tell of problems
-            received += table.num_rows
-            output = output.merge(self._kernel.on_rows(table, clock, self._store))
+            # only some tell of problems
+            batch = {number: pa.concat_tables(found, promote_options="default") for number, found in tables.items()}
+            received += sum(table.num_rows for table in batch.values())
+            output = output.merge(self._kernel.on_rows(batch, clock, self._store))
         if "wake" in controls:
             output = output.merge(self._kernel.on_time(clock, self._store))
         if "tick" in controls:
@@ -112,15 +108,15 @@ class ShardWorker:
         if "flush" in controls:
             output = output.merge(self._kernel.on_flush(max(controls["flush"]), clock, self._store))
         output.events.update(facts)
-        yield from self._done(key, clock, received, output, marks)
+        yield from self._done(key, clock, received, output, times)
 
     def on_timer(self, key: Any, timers: Any) -> Iterator[Row]:
         clock = _clock(timers)
         self._store.begin()
         self._store.set_timer(None)  # Spark forgets a timer that has expired
-        yield from self._done(key, clock, 0, self._kernel.on_time(clock, self._store), Marks())
+        yield from self._done(key, clock, 0, self._kernel.on_time(clock, self._store), SourceTimes())
 
-    def _done(self, key: Any, clock: Clock, received: int, output: Output, marks: Marks) -> Iterator[Row]:
+    def _done(self, key: Any, clock: Clock, received: int, output: Output, times: SourceTimes) -> Iterator[Row]:
         self._move_timer(output.wake_at)
         self._store.end()
         shard = self._shard_of[key[0]]
@@ -133,10 +129,16 @@ class ShardWorker:
             if table.num_rows:
                 yield Row(tag="side", blob=to_blob(self._complete(table, clock, shard)))
         gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
-        yield self._account(key, clock, received, output, marks, gauges)
+        yield self._account(key, clock, received, output, times, gauges)
 
     def _account(
-        self, key: Any, clock: Clock, received: int, output: Output, marks: Marks, gauges: dict[str, int] | None = None
+        self,
+        key: Any,
+        clock: Clock,
+        received: int,
+        output: Output,
+        times: SourceTimes,
+        gauges: dict[str, int] | None = None,
     ) -> Row:
         """One call's part of the batch's account; `gauges` are None where the kernel was not asked."""
         account = {
@@ -146,9 +148,9 @@ class ShardWorker:
             "events": output.events,
             "gauges": gauges,
             "watermark": clock.watermark,
-            "watermarks": marks.claims,
-            "tops": marks.tops,
-            "flushes": marks.flushes,
+            "watermarks": times.claims,
+            "tops": times.tops,
+            "flushes": times.flushes,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 

@@ -69,7 +69,7 @@ class Channel:
         self._busy = False
         self._closed = False
         self._thread: threading.Thread | None = None
-        self.failing: str | None = None  # why the sink took the last batch not
+        self.failing: str | None = None  # why the sink refused the last batch
         self._resume()
 
     def _resume(self) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
-from eventide.plan.logical import FILTERED, IGNORE_NULLS, AggregateCall
+from eventide.plan.logical import AggregateCall
+from eventide.plan.modes import FILTERED, IGNORE_NULLS
 from eventide.plan.validate import USER_AGGREGATES
 from eventide.sql.dialect import EventideParser
 from eventide.sql.tokens import Call, Span, calls, closing, error_at, split_commas, word

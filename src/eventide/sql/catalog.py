@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from eventide.errors import CatalogError, suggest
 from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
-from eventide.plan.validate import sources_of, validate
+from eventide.plan.stream_source import STREAM, is_stream
+from eventide.plan.validate import validate
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
 from eventide.sql.options import refuse_secrets
@@ -99,9 +101,16 @@ class Catalog:
 
     def texts(self) -> list[str]:
         """The statements that make this catalog again, in an order in which everything is there before it is named."""
-        ranks = {**dict.fromkeys(self.sources, 0), **dict.fromkeys(self.streams, 2)}
-        ranks.update({name: 1 if sink.stream is None else 3 for name, sink in self.sinks.items()})
+        ranks: dict[str, tuple[int, int]] = {
+            **dict.fromkeys(self.sources, (0, 0)),
+            **{name: (2, self.level(name)) for name in self.streams},
+            **{name: (1 if sink.stream is None else 3, 0) for name, sink in self.sinks.items()},
+        }
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
+
+    def level(self, stream: str) -> int:
+        """0 for a stream that reads sources only, else one more than the highest of the streams that it reads."""
+        return max((self.level(read) + 1 for read in self.reads(stream)), default=0)
 
     def redefine(self, statement: CreateStream) -> None:
         """Take a stream's definition in place of the one that is there, whatever reads it."""
@@ -141,8 +150,8 @@ class Catalog:
                 f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
             )
         rest = self.without(existing) if existing is not None else self.copy()
-        if existing is not None and kind == "source":
-            self._refuse_if_read(existing)
+        if existing is not None and kind in ("source", "stream"):
+            self._refuse_if_read(kind, existing)
         rest._add(statement)
         if isinstance(statement, CreateStream):
             rest._check_sinks(statement.name)
@@ -215,8 +224,8 @@ class Catalog:
             help = f"{suggest(statement.name, objects)}; {instead}"
             raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
-        if statement.kind == "source":
-            self._refuse_if_read(existing)
+        if statement.kind in ("source", "stream"):
+            self._refuse_if_read(statement.kind, existing)
         if statement.kind == "stream":
             for sink in self.sinks_of(existing):
                 raise CatalogError(
@@ -227,13 +236,13 @@ class Catalog:
         self._remove(existing)
         return True
 
-    def _refuse_if_read(self, source: str) -> None:
-        for stream in self.readers(source):
-            raise CatalogError(f"the stream {stream} reads the source {source}", help=f"DROP STREAM {stream} first")
+    def _refuse_if_read(self, kind: str, name: str) -> None:
+        for stream in self.readers(name):
+            raise CatalogError(f"the stream {stream} reads the {kind} {name}", help=f"DROP STREAM {stream} first")
         for other in self.streams.values():
-            if any(route.source == source for route in other.routes.values()):
+            if any(route.source == name for route in other.routes.values()):
                 help = f"DROP STREAM {other.name} first"
-                raise CatalogError(f"the stream {other.name} sends rows back to the source {source}", help=help)
+                raise CatalogError(f"the stream {other.name} sends rows back to the source {name}", help=help)
 
     def _refuse_if_routed(self, sink: str) -> None:
         for stream in self.routers(sink):
@@ -255,11 +264,16 @@ class Catalog:
             if sink.stream is not None and self.resolve_readable(sink.stream)[0] == stream
         ]
 
-    def readers(self, source: str) -> Iterator[str]:
-        """The streams that read a source."""
+    def readers(self, name: str) -> Iterator[str]:
+        """The streams that read a source or a stream, or the stream's late rows."""
         for stream in self.streams.values():
-            if any(read.name == source for read in sources_of(stream.query.input)):
+            if any(name in (read.name, read.options.get(STREAM)) for read in sources_of(stream.query)):
                 yield stream.name
+
+    def reads(self, stream: str) -> list[str]:
+        """The streams that a stream reads."""
+        read = [source.options[STREAM] for source in sources_of(self.streams[stream].query) if is_stream(source)]
+        return list(dict.fromkeys(read))
 
     def _remove(self, name: str) -> None:
         for objects in (self.sources, self.streams, self.sinks, self._texts):

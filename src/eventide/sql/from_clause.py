@@ -1,4 +1,4 @@
-"""FROM as written: a source, a query in parentheses, or a window table function over one of them."""
+"""FROM as written: a source, a query in parentheses, a window table function over one of them, or joins of these."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.sql.clauses import TAIL_WORDS, parse_watermark
 from eventide.sql.cursor import CLAUSE_WORDS, Cursor, is_name
+from eventide.sql.join_clause import JOIN_PARTS, JOIN_WORDS, JoinParser
 from eventide.sql.lateral_views import parse_lateral_views
 from eventide.sql.syntax import FromNode, QueryNode, SubqueryRef, TableRef, WindowTable
 from eventide.sql.tokens import Span, error_at, split_commas, word
 
-_JOIN_WORDS = frozenset("JOIN INNER LEFT RIGHT FULL CROSS NATURAL ANTI SEMI ASOF LATERAL".split())
-_NO_ALIAS = (
-    _JOIN_WORDS | CLAUSE_WORDS | TAIL_WORDS | {"TABLESAMPLE", "PIVOT", "UNPIVOT", "ON", "USING", "MATCH_RECOGNIZE"}
-)
+_NO_ALIAS = JOIN_WORDS | JOIN_PARTS | CLAUSE_WORDS | TAIL_WORDS | {"TABLESAMPLE", "PIVOT", "UNPIVOT", "MATCH_RECOGNIZE"}
 WINDOW_TABLES = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 
 Ctes = Mapping[str, QueryNode]
@@ -29,21 +27,24 @@ class FromParser:
         self.cursor, self.ctes, self.subquery = cursor, ctes, subquery
 
     def parse(self) -> FromNode:
-        """One relation; a second one, which would be a join, is an error."""
+        """One relation, or several that are joined."""
+        first = self.cursor.position
+        node = JoinParser(self.cursor, self._joined, _alias).parse(first, self._relation())
+        self._refuse_unsupported()
+        return node
+
+    def _joined(self) -> FromNode:
         node = self._relation()
+        self._refuse_unsupported()
+        return node
+
+    def _refuse_unsupported(self) -> None:
         token = self.cursor.peek()
-        if token is None:
-            return node
-        if token.token_type == TokenType.COMMA or word(token) in _JOIN_WORDS:
-            raise self.cursor.error(
-                "joins are not supported", "read one source, or several with UNION ALL in a subquery"
-            )
-        if word(token) in ("TABLESAMPLE", "PIVOT", "UNPIVOT"):
+        if token is not None and word(token) in ("TABLESAMPLE", "PIVOT", "UNPIVOT"):
             raise self.cursor.error(f"{word(token)} is not supported in a stream", "leave it out")
-        if word(token) == "MATCH_RECOGNIZE":
+        if token is not None and word(token) == "MATCH_RECOGNIZE":
             help = "rows that belong together are found by SESSION(ts, gap), or by an aggregate of your own"
             raise self.cursor.error("patterns over rows (MATCH_RECOGNIZE) are not supported", help)
-        return node
 
     def _relation(self) -> FromNode:
         cursor = self.cursor

@@ -8,16 +8,18 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
-from eventide.plan.logical import AggregateCall, EmitMode, Named, Window, WindowAggregate
+from eventide.plan.logical import AggregateCall, Named, WindowAggregate
+from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
+from eventide.plan.windows import Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.dialect import parse_scalar, tokenize
+from eventide.sql.event_times import time_of
 from eventide.sql.naming import output_name
-from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED, cast_type, not_a_time
+from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED
 from eventide.sql.scope import (
     Reference,
     Scope,
-    TimeOf,
     check_scalar,
     columns_of,
     duplicate,
@@ -30,7 +32,6 @@ from eventide.sql.scope import (
 )
 from eventide.sql.syntax import SelectItem, SelectNode, WindowTable
 from eventide.sql.tokens import Call, Edit, Span, calls
-from eventide.sql.type_names import TIME_TYPES
 from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
     UNSUPPORTED_BOUNDS,
@@ -66,7 +67,7 @@ def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode) -> tuple[Win
     call = grouping.window
     if call is None:
         raise _no_window(select)
-    time = _time_of(call, scope)
+    time = time_of(call, scope)
     lowering = _Lowering(select, scope, grouping.keys, call.window, time, mode)
     outputs = lowering.outputs()
     having = lowering.having(outputs)
@@ -210,44 +211,6 @@ def _check_window_table(
         raise table.span.error("sessions are made per key, so PARTITION BY and GROUP BY must name the same keys", help)
 
 
-def _time_of(call: WindowCall, scope: Scope) -> str | None:
-    """The SQL that overrides the event time, or None if the window is over the event time itself."""
-    if call.time is None:
-        return _carried_time(scope)
-    refuse_aggregates(call.time, "a window's time", "use a column")
-    refuse_quoted_columns(scope, call.time)
-    reference = single_reference(call.time)
-    if reference is None:
-        return _computed_time(call.time, scope)
-    found = resolve(scope, reference)
-    if found is None:
-        raise unknown_column(scope, reference)
-    column, count = found
-    if count < len(reference.parts):
-        is_message_time = column.time_field is not None and reference.parts[count:] == (column.time_field,)
-        return None if is_message_time else rewrite(call.time, columns_of(scope))
-    if column.is_event_time:
-        return quoted(column.name) if scope.time_of is TimeOf.COLUMN else None
-    if column.type not in TIME_TYPES and column.type != "":
-        raise not_a_time(column, call.time)
-    return quoted(column.name)
-
-
-def _carried_time(scope: Scope) -> str | None:
-    if scope.time_of is not TimeOf.COLUMN:
-        return None
-    return next(quoted(column.name) for column in scope.columns if column.is_event_time)
-
-
-def _computed_time(span: Span, scope: Scope) -> str:
-    if not references(span):
-        raise span.error("a window's time is a column or an expression of columns", "write the event-time column")
-    known = cast_type(span)
-    if known and known not in TIME_TYPES:
-        raise span.error(f"this is a {known}, not a time", "cast it to TIMESTAMP, or declare EVENT TIME in the source")
-    return rewrite(span, columns_of(scope))
-
-
 class _Lowering:
     """The expressions above the grouping; collects the aggregates that they need."""
 
@@ -340,7 +303,7 @@ class _Lowering:
         return edits
 
     def _check_same_window(self, call: WindowCall) -> None:
-        if call.window != self.window or _time_of(call, self.scope) != self.time:
+        if call.window != self.window or time_of(call, self.scope) != self.time:
             raise call.span.error(
                 "this is not the window of GROUP BY",
                 "repeat the arguments of the GROUP BY window, or use window_start and window_end",
@@ -371,7 +334,10 @@ class _Lowering:
 
     def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
-        if found is not None and found[1] == 1 and _is_pseudo(reference, self.mode):
+        is_pseudo = found is not None and found[1] == 1 and _is_pseudo(reference, self.mode)
+        if found is not None and is_pseudo and found[0].of_stream:
+            found = None
+        elif is_pseudo:
             help = (
                 f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
             )

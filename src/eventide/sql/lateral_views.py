@@ -83,7 +83,8 @@ def with_view(scope: Scope, view: LateralView) -> Scope:
         what = f"this gives {len(types)} columns, and {len(view.names)} are named" if types else f"{sql} is a {known}"
         raise view.span.error(what, HELP)
     columns = [
-        ScopeColumn(name, types[number] if types else "", hidden=view.hidden) for number, name in enumerate(view.names)
+        ScopeColumn(name, types[number] if types else "", is_exploded=view.hidden)
+        for number, name in enumerate(view.names)
     ]
     exploded = Explode(scope.relation, sql, view.names, view.outer, view.position)
     return replace(scope, relation=exploded, columns=(*scope.columns, *columns))

@@ -6,24 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
-from eventide.plan.logical import (
-    Emit,
-    EmitMode,
-    Forward,
-    LatePolicy,
-    Named,
-    Query,
-    Slide,
-    Stream,
-    StreamOptions,
-    WindowAggregate,
-)
+from eventide.plan.logical import Emit, Forward, Join, Named, Query, Stream, StreamOptions, WindowAggregate
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
-from eventide.plan.validate import Places, sources_of
+from eventide.plan.reads import names_its_time, sources_of
+from eventide.plan.validate import Places
+from eventide.plan.windows import Slide
+from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import is_grouped, lower_grouped
+from eventide.sql.joins import check_join_emit, join_below, lower_join
 from eventide.sql.options import Options
 from eventide.sql.relations import Readable, apply_watermark, lower_input, lower_union, project, with_lag, with_where
-from eventide.sql.scope import Scope, TimeOf, resolve, single_reference, unknown_column
+from eventide.sql.scope import Scope, resolve, single_reference, unknown_column
 from eventide.sql.statements import CreateStream
 from eventide.sql.syntax import EmitNode, SelectNode, WindowTable
 from eventide.sql.tokens import Span, word
@@ -62,10 +56,13 @@ def _lower_query(statement: CreateStream, catalog: Readable, spans: dict[str, Sp
     if len(selects) > 1:
         scope = lower_union(statement.query, catalog)
         outputs = tuple(Named(column.name, quoted(column.name)) for column in scope.columns)
-        return Forward(scope.relation, scope.logical_columns(), outputs, time=_carried(scope))
+        return Forward(scope.relation, scope.logical_columns(), outputs, time=carried_time(scope))
     select = selects[0]
-    scope = _lower_from(select, catalog)
     spans["from"] = select.source.span
+    join = lower_join(select, catalog, statement.emit.mode)
+    if join is not None:
+        return join
+    scope = _lower_from(select, catalog)
     if not is_grouped(select):
         return _forward(select, scope, spans)
     if select.order_by is not None:
@@ -100,15 +97,8 @@ def _forward(select: SelectNode, scope: Scope, spans: dict[str, Span]) -> Forwar
         _check_order(select.order_by, scope, select)
         ordered = True
     return Forward(
-        scope.relation, scope.logical_columns(), project(scope, select.items).outputs, ordered, _carried(scope)
+        scope.relation, scope.logical_columns(), project(scope, select.items).outputs, ordered, carried_time(scope)
     )
-
-
-def _carried(scope: Scope) -> str | None:
-    """The event time that a WATERMARK clause named, if one did."""
-    if scope.time_of is not TimeOf.COLUMN:
-        return None
-    return next((quoted(column.name) for column in scope.columns if column.is_event_time), None)
 
 
 def _check_order(span: Span, scope: Scope, select: SelectNode) -> None:
@@ -150,19 +140,27 @@ def _emit(statement: CreateStream, query: Query, options: StreamOptions, spans: 
     mode = node.mode or EmitMode.ON_WINDOW_CLOSE
     if isinstance(query, Forward):
         _check_forward_emit(query, node, lateness, options)
-    else:
+    elif isinstance(query, WindowAggregate):
+        _check_final(node, lateness)
         _check_window_emit(query, node, mode, lateness)
+    else:
+        _check_final(node, lateness)
+        check_join_emit(query, node)
     return Emit(mode, node.every, lateness.micros if lateness else 0, node.late_to)
 
 
 def _lateness(statement: CreateStream) -> _Lateness | None:
-    """The allowed lateness, from the one of three places where it may stand."""
+    """The allowed lateness, from the one of four places where it may stand."""
     node, select, options = statement.emit, statement.query.selects[0], statement.options
     found: list[_Lateness] = []
     if node.allowed_lateness is not None:
         found.append(_Lateness(node.allowed_lateness, node.places["lateness"].error))
     if select.window is not None and "allowed lateness" in select.window.durations:
         micros, span = select.window.durations["allowed lateness"]
+        found.append(_Lateness(micros, span.error))
+    join = join_below(select)
+    if join is not None and join.within is not None and join.within.grace is not None:
+        micros, span = join.within.grace
         found.append(_Lateness(micros, span.error))
     option = options.duration("allowed_lateness")
     if option is not None:
@@ -186,15 +184,19 @@ def _check_forward_emit(query: Forward, node: EmitNode, lateness: _Lateness | No
         raise node.places["late_to"].error("without a window no row is late, so nothing would ever arrive there", help)
 
 
+def _check_final(node: EmitNode, lateness: _Lateness | None) -> None:
+    if node.mode is not EmitMode.FINAL:
+        return
+    instead = "or write EMIT ON WINDOW CLOSE"
+    if lateness is not None:
+        raise lateness.error("EMIT FINAL allows no lateness", f"leave the lateness out, {instead}")
+    if node.late_to is not None:
+        raise node.places["late_to"].error(
+            "EMIT FINAL counts late rows and does not keep them", f"leave LATE DATA TO out, {instead}"
+        )
+
+
 def _check_window_emit(query: WindowAggregate, node: EmitNode, mode: EmitMode, lateness: _Lateness | None) -> None:
-    if mode is EmitMode.FINAL:
-        instead = "or write EMIT ON WINDOW CLOSE"
-        if lateness is not None:
-            raise lateness.error("EMIT FINAL allows no lateness", f"leave the lateness out, {instead}")
-        if node.late_to is not None:
-            raise node.places["late_to"].error(
-                "EMIT FINAL counts late rows and does not keep them", f"leave LATE DATA TO out, {instead}"
-            )
     if isinstance(query.window, Slide):
         if node.mode is not None and (query.window.lookahead is None or mode is not EmitMode.ON_WINDOW_CLOSE):
             raise node.places["mode"].error("a sliding window gives one row for each row that comes", "leave EMIT out")
@@ -227,18 +229,17 @@ def _stream_options(options: Options) -> StreamOptions:
 def _check_event_time(stream: Stream, statement: CreateStream, spans: Mapping[str, Span]) -> None:
     """Options and query must agree on whose time counts."""
     options = statement.options
-    if isinstance(stream.query, Forward) and stream.options.max_groups is not None:
-        raise options.error(
-            "max_groups", "max_groups limits the groups of a window, and there is no window", "leave it out"
-        )
-    if not stream.options.event_time and stream.query.time is not None:
+    if stream.options.max_groups is not None and not isinstance(stream.query, WindowAggregate):
+        lacks = "a join has none" if isinstance(stream.query, Join) else "there is no window"
+        raise options.error("max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out")
+    if not stream.options.event_time and names_its_time(stream.query):
         raise options.error(
             "eventtime.enabled",
             "the query names the time of its rows",
             "leave 'eventtime.enabled' out, or the time in the query",
         )
-    if options.flag("eventtime.enabled") and stream.query.time is None:
-        for source in sources_of(stream.query.input):
+    if options.flag("eventtime.enabled") and not names_its_time(stream.query):
+        for source in sources_of(stream.query):
             if source.event_time is None:
                 help = f"add EVENT TIME column TYPE type to the source {source.name}"
                 raise options.error("eventtime.enabled", f"the source {source.name} has no event time", help)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from eventide.plan.names import quoted
 from eventide.sql.dialect import parse_scalar, tokenize
-from eventide.sql.scope import Scope, references, resolve
+from eventide.sql.scope import Reference, Scope, references, resolve
 from eventide.sql.tokens import Span
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -30,13 +32,21 @@ _BINARY: dict[type[exp.Expr], str] = {
 
 def output_name(span: Span, scope: Scope) -> str:
     """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name or path; otherwise the expression on one line."""
-    found = [(reference, resolve(scope, reference)) for reference in references(span)]
+
+    def known(reference: Reference) -> tuple[str, int] | None:
+        found = resolve(scope, reference)
+        return None if found is None else (found[0].name, found[1])
+
+    return name_of_expression(span, known)
+
+
+def name_of_expression(span: Span, known: Callable[[Reference], tuple[str, int] | None]) -> str:
+    """The same; `known` gives the name of the column that a reference means, and how many of its parts name it."""
+    found = [(reference, known(reference)) for reference in references(span)]
     path = found[0][0].path if len(found) == 1 else None
     if path is not None and (found[0][0].places[0][0], path.end) == (span.start, span.end):
         return path.name
-    sql = span.render(
-        [reference.upto(known[1], quoted(known[0].name)) for reference, known in found if known is not None]
-    )
+    sql = span.render([reference.upto(column[1], quoted(column[0])) for reference, column in found if column])
     tree = parse_scalar(tokenize(sql), sql)
     if isinstance(tree, exp.Column):
         return tree.name

@@ -11,7 +11,7 @@ from eventide.sql.clauses import at_clause, parse_watermark
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.from_clause import Ctes, FromParser
 from eventide.sql.lateral_views import moved_to_from
-from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, Watermark, WindowClause, WindowTable
+from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark, WindowClause
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
 _WINDOW_KINDS = {"TUMBLING": ("SIZE", "OFFSET"), "HOPPING": ("SIZE", "SLIDE", "OFFSET"), "SESSION": ("GAP",)}
@@ -105,7 +105,7 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     if not cursor.accept("FROM"):
         raise error_at(cursor.sql, select, "this SELECT has no FROM", "a stream reads a source: SELECT ... FROM source")
     source = FromParser(cursor, ctes, parse_subquery).parse()
-    if not isinstance(source, WindowTable):
+    if isinstance(source, TableRef | SubqueryRef):
         items, source = moved_to_from(items, source)
     clauses = _Clauses()
     while not cursor.done and _parse_clause(cursor, clauses):

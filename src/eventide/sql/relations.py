@@ -13,7 +13,9 @@ from sqlglot.tokenizer_core import TokenType
 from eventide.errors import SqlError, suggest
 from eventide.plan.logical import Explode, Filter, Named, Project, Relation, Scan, Source, Stream, Union
 from eventide.plan.names import quoted
+from eventide.plan.stream_source import CONNECTOR, TIME_COLUMNS, WINDOW_TIME, stream_source
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates
+from eventide.sql.composition import read_by_another
 from eventide.sql.cursor import Cursor
 from eventide.sql.lateral_views import with_view
 from eventide.sql.naming import output_name
@@ -30,7 +32,16 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark
+from eventide.sql.syntax import (
+    JoinNode,
+    QueryNode,
+    SelectItem,
+    SelectNode,
+    SubqueryRef,
+    TableRef,
+    Watermark,
+    WindowTable,
+)
 from eventide.sql.tokens import Edit, Span, calls, word
 from eventide.sql.type_names import TIME_TYPES, read_type
 from eventide.sql.window_functions import WINDOW_FUNCTIONS
@@ -49,6 +60,11 @@ class Readable(Protocol):
     @property
     def streams(self) -> Mapping[str, Stream]: ...
 
+    @property
+    def late_names(self) -> Mapping[str, str]:
+        """Every name under which late rows can be read, with the stream whose rows they are."""
+        ...
+
 
 @dataclass(frozen=True)
 class Projected:
@@ -58,8 +74,10 @@ class Projected:
     columns: tuple[ScopeColumn, ...]
 
 
-def lower_input(node: TableRef | SubqueryRef, catalog: Readable) -> Scope:
-    """The scope that a source or a subquery in FROM gives."""
+def lower_input(node: TableRef | SubqueryRef | JoinNode, catalog: Readable) -> Scope:
+    """The scope that a source or a subquery in FROM gives; a join is no relation."""
+    if isinstance(node, JoinNode):
+        raise read_by_another(node)
     scope = _scan(node, catalog) if isinstance(node, TableRef) else lower_union(node.query, catalog)
     scope = replace(scope, qualifier=node.alias or (scope.qualifier if isinstance(node, TableRef) else None))
     scope = apply_watermark(scope, node.watermark) if node.watermark is not None else scope
@@ -107,7 +125,7 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
             continue
         if item.generated is not None and item.alias is not None:
             outputs.append(Named(item.alias, quoted(item.generated)))
-            columns.append(replace(_column(scope, item.generated), name=item.alias, hidden=False))
+            columns.append(replace(_column(scope, item.generated), name=item.alias, is_exploded=False))
             _refuse_duplicate(item, [output.name for output in outputs])
             continue
         _refuse_windows(item.expression)
@@ -117,11 +135,10 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
         plain = found[0] if found is not None and reference is not None and found[1] == len(reference.parts) else None
         name = item.alias or (plain.name if plain is not None else output_name(item.expression, scope))
         outputs.append(Named(name, rewrite(item.expression, _Aliases(scope, list(outputs)))))
-        columns.append(
-            ScopeColumn(
-                name, plain.type if plain else cast_type(item.expression), plain.is_event_time if plain else False
-            )
-        )
+        if plain is None:
+            columns.append(ScopeColumn(name, cast_type(item.expression)))
+        else:
+            columns.append(ScopeColumn(name, plain.type, plain.is_event_time, of_stream=plain.of_stream))
         _refuse_duplicate(item, [output.name for output in outputs])
     return Projected(tuple(outputs), tuple(columns))
 
@@ -136,7 +153,7 @@ def star_columns(scope: Scope, item: SelectItem) -> list[ScopeColumn]:
                 f"there is no column {name}", suggest(name, [column.name for column in scope.columns])
             )
     excluded = {name.lower() for name in item.excluded}
-    shown = [column for column in scope.columns if not column.hidden]
+    shown = [column for column in scope.columns if not (column.is_hidden or column.is_exploded)]
     return [column for column in shown if column.name.lower() not in excluded]
 
 
@@ -203,22 +220,55 @@ def cast_type(span: Span) -> str:
 
 
 def _scan(node: TableRef, catalog: Readable) -> Scope:
-    source = next((source for name, source in catalog.sources.items() if name.lower() == node.name.lower()), None)
-    if source is None:
-        plain = node.name.lower().split("$")[0]
-        if any(name.lower() == plain for name in catalog.streams):
-            raise node.span.error(
-                f"{node.name} is a stream, and a stream reads sources", "read the stream's own sources here"
-            )
-        raise node.span.error(f"there is no source {node.name}", suggest(node.name, catalog.sources))
+    source = _readable(node, catalog)
     event_time = source.event_time.column if source.event_time is not None else None
     fields = dict(message.column.split(".", 1) for message in source.messages)
-    columns = tuple(ScopeColumn(c.name, c.type, c.name == event_time, fields.get(c.name)) for c in source.columns)
+    is_stream = source.connector == CONNECTOR
+    columns = tuple(
+        ScopeColumn(
+            c.name,
+            c.type,
+            c.name == event_time or (is_stream and c.name == WINDOW_TIME),
+            fields.get(c.name),
+            of_stream=is_stream,
+            is_hidden=is_stream and c.name in TIME_COLUMNS and c.type != "",
+        )
+        for c in source.columns
+    )
     return Scope(Scan(source, alias=node.alias), columns, TimeOf.SOURCE if event_time else TimeOf.NONE, source.name)
+
+
+def _readable(node: TableRef, catalog: Readable) -> Source:
+    """The source of this name, or the stream or late rows of this name as one."""
+    wanted = node.name.lower()
+    for name, source in catalog.sources.items():
+        if name.lower() == wanted:
+            return source
+    for name, stream in catalog.streams.items():
+        if name.lower() == wanted:
+            return stream_source(name, stream, late=False)
+    for name, late_of in catalog.late_names.items():
+        if name.lower() == wanted:
+            return stream_source(name, catalog.streams[late_of], late=True)
+    known = [*catalog.sources, *catalog.streams, *catalog.late_names]
+    raise node.span.error(f"there is no source or stream {node.name}", suggest(node.name, known))
 
 
 def _lower_plain(select: SelectNode, catalog: Readable) -> Scope:
     """A SELECT in FROM: filters and expressions only."""
+    refuse_grouping(select)
+    if isinstance(select.source, WindowTable):
+        raise select.source.span.error(
+            "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT, which groups by it"
+        )
+    scope = lower_input(select.source, catalog)
+    if select.watermark is not None:
+        scope = apply_watermark(scope, select.watermark)
+    return selected(with_where(scope, select.where), select, select.items)
+
+
+def refuse_grouping(select: SelectNode) -> None:
+    """What only the outermost SELECT can do."""
     for span, what in ((select.group_span, "GROUP BY"), (select.having, "HAVING"), (select.order_by, "ORDER BY")):
         if span is not None:
             raise span.error(f"{what} cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT")
@@ -226,26 +276,30 @@ def _lower_plain(select: SelectNode, catalog: Readable) -> Scope:
         raise select.window.span.error(
             "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT"
         )
-    if not isinstance(select.source, TableRef | SubqueryRef):
-        raise select.source.span.error(
-            "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT, which groups by it"
-        )
-    scope = lower_input(select.source, catalog)
-    if select.watermark is not None:
-        scope = apply_watermark(scope, select.watermark)
-    scope = with_where(scope, select.where)
-    for item in select.items:
+
+
+def selected(scope: Scope, select: SelectNode, items: tuple[SelectItem, ...]) -> Scope:
+    """What a select list in FROM makes of a scope; `items` are those of `select`, or some of them."""
+    for item in items:
         for found in [] if item.star else find_aggregates(item.expression):
             raise found.span.error(
                 "an aggregate cannot stand inside FROM or UNION ALL", "aggregate in the outermost SELECT"
             )
-    if len(select.items) == 1 and select.items[0].star and not select.items[0].excluded:
-        star_columns(scope, select.items[0])
+    if len(items) == 1 and items[0].star and not items[0].excluded:
+        star_columns(scope, items[0])
         return scope
-    projected = project(scope, select.items)
+    projected = _with_hidden(project(scope, items), scope)
     if scope.time_of is TimeOf.COLUMN and not any(column.is_event_time for column in projected.columns):
         raise select.span.error("this SELECT drops the column of the watermark", "select it, too")
     return Scope(Project(scope.relation, projected.outputs), projected.columns, scope.time_of)
+
+
+def _with_hidden(projected: Projected, scope: Scope) -> Projected:
+    """The event time of a stream's rows stays at hand whether it is selected or not."""
+    taken = {column.name.lower() for column in projected.columns}
+    hidden = tuple(column for column in scope.columns if column.is_hidden and column.name.lower() not in taken)
+    named = tuple(Named(column.name, quoted(column.name)) for column in hidden)
+    return Projected(projected.outputs + named, projected.columns + hidden)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ class ScopeColumn:
     type: str  # Spark DDL, or "" if only Spark knows
     is_event_time: bool = False
     time_field: str | None = None  # of a message: the field that is its event time
-    hidden: bool = False  # left out of *
+    of_stream: bool = False  # read from a stream: where a window has a column of the same name, that one is meant
+    is_exploded: bool = False  # by an item of the select list: no star shows it
+    is_hidden: bool = False  # no star shows it: the event time that goes with the rows of a stream
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from eventide.errors import SqlError, suggest
 from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.reads import originals_of, sources_of
 from eventide.plan.side_output import KEYS, KINDS, METRICS_ONLY, REINJECT, Route, parse_rate
-from eventide.plan.validate import sources_of
 from eventide.sql.options import Options, side_option
 
 
@@ -87,7 +87,8 @@ class _Reader:
                 help,
             )
         known = {column.name.lower() for column in source.columns}
-        missing = [column.name for column in self._stream.query.columns if column.name.lower() not in known]
+        columns = [column for relation in originals_of(self._stream.query) for column in relation]
+        missing = [column.name for column in columns if column.name.lower() not in known]
         if missing:
             raise self._error(
                 at,
@@ -102,7 +103,7 @@ class _Reader:
             if found is None:
                 raise self._error("source", f"there is no source {name}", suggest(name, sources))
             return found
-        own = {source.name: source for source in sources_of(self._stream.query.input)}
+        own = {source.name: source for source in sources_of(self._stream.query)}
         if len(own) > 1:
             help = f"add '{self._key('source')}' = '{next(iter(own))}'"
             raise self._error("sink", f"which source gets the rows again is not said: {', '.join(own)}", help)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from eventide.plan.logical import EmitMode
+from eventide.plan.joins import Interval, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.tokens import Span
 
 
@@ -61,7 +62,33 @@ class WindowTable:
     alias: str | None = None
 
 
-FromNode = TableRef | SubqueryRef | WindowTable
+@dataclass(frozen=True, eq=False)
+class Within:
+    """WITHIN <time> [GRACE PERIOD interval]."""
+
+    bound: SameWindow | OverlappingPanes | OverlappingSessions | Interval
+    span: Span
+    grace: tuple[int, Span] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class JoinNode:
+    """left JOIN right. Of ON and USING at most one is given; a list with commas is an inner join without either."""
+
+    left: FromNode
+    right: FromNode
+    kind: JoinKind
+    words: Span  # `LEFT ASOF JOIN`, or the comma
+    span: Span  # from the left input to the end of ON or USING
+    asof: bool = False
+    within: Within | None = None
+    system_time: Span | None = None  # FOR SYSTEM_TIME AS OF ...
+    match: Span | None = None  # MATCH_CONDITION, without its parentheses
+    on: Span | None = None
+    using: tuple[Span, ...] = ()  # a name each
+
+
+FromNode = TableRef | SubqueryRef | WindowTable | JoinNode
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eventide.errors import suggest
-from eventide.plan.logical import EmitMode
+from eventide.plan.modes import EmitMode
 from eventide.sql.create import object_name
 from eventide.sql.cursor import Cursor
 from eventide.sql.syntax import EmitNode

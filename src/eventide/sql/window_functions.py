@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.eventtime.durations import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND, format_duration
-from eventide.plan.logical import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, PanedWindow, Session, Slide, Tumble, Window
 from eventide.sql.intervals import interval_of
+from eventide.sql.scope import single_reference
 from eventide.sql.syntax import WindowClause, WindowTable
 from eventide.sql.tokens import Call, Span, split_commas, word
 
@@ -90,6 +91,19 @@ def window_of_call(call: Call, function: str | None = None) -> WindowCall:
     return WindowCall(_build(name, _bind(rest, signature, call.span), call.span), time, call.span)
 
 
+def window_without_time(call: Call) -> PanedWindow | Session:
+    """The window of TUMBLE(size), HOP(slide, size) and their like in WITHIN, which name no column."""
+    known = _SIGNATURES[call.name]
+    intervals = ", ".join(f"INTERVAL '{10 * (place + 1)}' SECOND" for place in range(known.required))
+    signature = replace(known, example=f"{call.name.upper()}({intervals})")
+    arguments = split_commas(call.arguments)
+    if arguments and single_reference(arguments[0]) is not None:
+        raise arguments[0].error(
+            "a window in WITHIN is about the event time of both sides and names no column", f"write {signature.example}"
+        )
+    return _build(call.name, _bind(arguments, signature, call.span), call.span)
+
+
 def window_of_table(table: WindowTable) -> WindowCall:
     """The window of TUMBLE(TABLE s, DESCRIPTOR(ts), ...)."""
     signature = _SIGNATURES[table.function]
@@ -153,7 +167,7 @@ def _bind(arguments: Sequence[Span], signature: _Signature, span: Span) -> dict[
     return values
 
 
-def _build(function: str, values: Mapping[str, int], span: Span) -> Window:
+def _build(function: str, values: Mapping[str, int], span: Span) -> PanedWindow | Session:
     for name, micros in values.items():
         if micros == 0 and name != "offset":
             raise span.error(f"the window's {name} is 0", f"give a {name} above 0, such as INTERVAL '10' SECOND")

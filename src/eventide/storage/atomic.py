@@ -1,4 +1,4 @@
-"""Files that are either there whole or not at all, and survive a crash once they are."""
+"""Files that are written whole or not at all, and survive a crash once written."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PRIVATE = 0o600
 
 @contextlib.contextmanager
 def replacing(path: Path, private: bool = True) -> Iterator[Path]:
-    """A temporary path beside `path`; when the block ends well, its content is synced and takes the name `path`.
+    """A temporary path in the same folder as `path`; if the block succeeds, the file is synced and renamed to `path`.
 
     A `private` file is for its owner only.
 
-    Readers see the old file or the new one, never a part. The temporary name starts with a dot: Spark, pandas and
-    DuckDB ignore such files in a folder. What the system refuses is a StorageError that names the file.
+    Readers see the old file or the new one, never part of one. The temporary name starts with a dot: Spark, pandas and
+    DuckDB ignore such files in a folder. If the system refuses, a StorageError names the file.
     """
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
@@ -46,9 +46,9 @@ def replacing(path: Path, private: bool = True) -> Iterator[Path]:
 def _unwritable(path: Path, error: OSError) -> StorageError:
     reason = os.strerror(error.errno) if error.errno else str(error)
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    remedy = "make room" if is_full else "mend the cause"
+    remedy = "free some space" if is_full else "fix the cause"
     return StorageError(
-        f"{path} cannot be written: {reason}", help=f"{remedy} and try again: nothing is lost or there by half"
+        f"{path} cannot be written: {reason}", help=f"{remedy} and try again: nothing was lost or partly written"
     )
 
 
@@ -85,7 +85,7 @@ def damaged(path: Path, error: Exception) -> CheckpointError:
     reason = str(error).strip().splitlines()
     return CheckpointError(
         f"{path} {what}: {reason[0] if reason else type(error).__name__}",
-        help="restore the checkpoint from a copy, or start anew with an empty checkpoint folder",
+        help="restore the checkpoint from a copy, or start over with an empty checkpoint folder",
     )
 
 

@@ -1,7 +1,7 @@
 """What enters a stream from the driver, as files that Spark logs with its offsets: decisions are data.
 
 One manifest per publication, a JSON object per line, read by Spark's file source, so that a replay after a crash sees
-the same entries in the same batch. Every manifest is one file: all that it names becomes visible at once, for all
+the same entries in the same batch. Every manifest is one file: everything it names becomes visible at once, for all
 sources of the stream.
 
 | kind | meaning |
@@ -9,24 +9,25 @@ sources of the stream.
 | rows | take in item `number` of the spool of `source` |
 | watermark | item `number` of the spool: no row of `source` with event time <= `at` follows |
 | wake | close what the watermark has passed: after a restart Spark waits for new data before it does |
-| flush | give out everything that has begun by event time `at` |
+| flush | emit everything that has begun by event time `at` |
 | tick | processing time has reached `at` |
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from eventide.storage.atomic import damaged, write_bytes
 from eventide.storage.spool import Spool
 
 SPARK_SCHEMA = "source string, kind string, number long, at long"
 KEPT_MANIFESTS = 64
-END = "end"  # the last entry of a manifest: how many are in front of it
-STREAM_KINDS = ("wake", "flush", "tick")  # these concern no source, and reach all shards
+END = "end"  # the last entry of a manifest: how many come before it
+STREAM_KINDS = ("wake", "flush", "tick")  # these belong to no source, and reach all shards
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,12 @@ class Entry:
     source: str | None = None
     number: int | None = None  # of the item in the source's spool
     at: int | None = None  # microseconds
+
+
+class Output(Protocol):
+    """What another stream gives."""
+
+    def entries(self, name: str, after: int) -> list[Entry]: ...
 
 
 class Inbox:
@@ -57,20 +64,25 @@ class Inbox:
         end = Entry(END, None, len(entries) + len(marks))
         lines = [json.dumps(asdict(entry)) for entry in [*entries, *marks, end]]
         write_bytes(self.folder / f"{self._last + 1:012d}.json", "\n".join(lines).encode())
-        self._last, self.positions = self._last + 1, positions  # only now: a write that fails must be tried again
+        self._last, self.positions = (
+            self._last + 1,
+            positions,
+        )  # only now: after a failed write, the same number must be tried again
 
-    def publish_spools(self, spools: dict[str, Spool]) -> bool:
-        """Make all items of the sources' spools visible that are not yet; says whether there were any."""
+    def publish_new(self, spools: Mapping[str, Spool], outputs: Mapping[str, Output]) -> bool:
+        """Make all that is new visible at once: items of spools, batches of streams; says whether there was any."""
         entries = []
         for source, spool in spools.items():
             for number in range(self.positions.get(source, 0) + 1, spool.last() + 1):
                 at = spool.watermark(number)
                 entries.append(Entry("rows" if at is None else "watermark", source, number, at))
+        for name, output in outputs.items():
+            entries += output.entries(name, self.positions.get(name, 0))
         self.publish(entries)
         return bool(entries)
 
     def forget_old(self) -> None:
-        """Delete manifests that the stream has taken in; to be called when it has taken in all of them."""
+        """Delete the manifests; call it only when the stream has taken in all of them."""
         for path in self._manifests()[:-KEPT_MANIFESTS]:
             path.unlink(missing_ok=True)
 
@@ -86,7 +98,7 @@ class Inbox:
 
 
 def _checked(manifest: Path) -> list[dict[str, Any]]:
-    """The entries of a manifest; a CheckpointError that names it unless all of them are there."""
+    """The entries of a manifest; if any is missing, a CheckpointError names the file."""
     try:
         entries: list[dict[str, Any]] = [json.loads(line) for line in manifest.read_text().splitlines()]
         if not entries or entries[-1]["kind"] != END or entries[-1]["number"] != len(entries) - 1:

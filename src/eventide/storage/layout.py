@@ -1,15 +1,15 @@
-"""Where things lie below a checkpoint folder, and who holds it.
+"""Where things are in a checkpoint folder, and who holds it.
 
 catalog.json                 the SQL of every source, stream and sink
 lock                         held by the process that has the database open
 sources/NAME/                rows written with db.write, one Arrow file per call
 streams/NAME/plan.json       what the stream means, and its number of shards
-streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream is to take in
+streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream should take in
 streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
 streams/NAME/scans/          which files the fused scan of each source has found
-streams/NAME/time_bound.json  how far its time may have come, for fused scans
-streams/NAME/results/        what the stream gave, one set of files per batch
-streams/NAME/side/           how far each side sink has come, one file per sink
+streams/NAME/time_bound.json  how far its time may have advanced, for fused scans
+streams/NAME/results/        what the stream emitted, one set of files per batch
+streams/NAME/side/           how far each side sink has got, one file per sink
 streams/NAME/reinject/       rows on their way back to sources
 streams/NAME/replay/         corrections from late rows that were replayed
 """
@@ -86,7 +86,7 @@ class Layout:
 
 
 class Lock:
-    """The right to use a checkpoint: one process, one database. The system frees it when the process dies."""
+    """The right to use a checkpoint: one process, one database. The system releases it when the process dies."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

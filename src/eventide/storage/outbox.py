@@ -1,11 +1,11 @@
-"""Rows that a stream sends back to sources: durable, each batch once, and no row a second time.
+"""Rows that a stream sends back to sources: durable, each batch once, no row a second time.
 
     NNNNNNNNNNNN.json   rows of one batch by source, and the spool items that they became or were about to become
-    ledger.json         which rows were sent back and have not come round again, and how many of each kind
+    ledger.json         which rows were sent back and have not come round again, and counts by kind
 
-The stream's router fills the outbox while a batch ends; the database empties it into the sources' spools between
-batches. A crash anywhere in between repeats a step that is there already: a batch's file replaces itself, and a spool
-item says which batch it came from.
+The stream's router fills the outbox at the end of a batch; the database empties it into the sources' spools between
+batches. Steps repeated after a crash do no harm: a batch's file replaces itself, and a spool item says which batch it
+came from.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ class Outbox:
         self._after: list[dict[str, int]] = ledger["after"]
 
     def counts(self) -> dict[str, int]:
-        """How many rows were sent back, dropped and kept from a second round, as `side_sent_late` and so on."""
+        """How many rows were sent back, dropped or stopped from looping, as `side_sent_late` and so on."""
         return dict(self._after[1])
 
     def put(self, batch: int, rows: list[Returned], allow: Callable[[str, int], int]) -> None:
-        """Keep a batch's rows for their sources. A batch that comes again after a crash takes the place of itself.
+        """Keep a batch's rows for their sources. A batch that comes again after a crash replaces itself.
 
-        A row that was sent back before and comes round again stays out. `allow` says of a kind how many rows may pass.
+        A row that was sent back before and comes round again is left out. `allow` says how many rows of a kind may
+        pass.
         """
         if not rows:
             return
@@ -72,7 +73,7 @@ class Outbox:
         write_json(self._ledger_path, {"batch": batch, "before": self._before, "after": self._after})
 
     def empty(self, spools: Spools, received_at: int, upto: int) -> bool:
-        """Move what waits into the sources' spools, batches to `upto`; says whether there was anything."""
+        """Move the waiting rows of batches up to `upto` into the sources' spools; returns whether there were any."""
         found = False
         for path in self._waiting(upto):
             waiting: dict[str, Any] = read_json(path)
@@ -109,7 +110,7 @@ def _by_kind(rows: list[Returned]) -> Mapping[str, list[Returned]]:
 
 
 def _came_round(seen: dict[str, int], row: Returned) -> bool:
-    """Whether the row is one that was sent back; it is then struck off, so that an equal row that is new may go."""
+    """Whether the row was sent back before; if so it is struck off, so that a new row with equal content may pass."""
     key = _key(row)
     if not seen.get(key):
         return False

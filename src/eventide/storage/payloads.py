@@ -1,4 +1,4 @@
-"""Side-output payloads: their field order, and the rows inside them given back as typed columns."""
+"""Side-output payloads: the order of their fields, and the rows inside them as typed columns."""
 
 from __future__ import annotations
 
@@ -6,38 +6,66 @@ import base64
 import datetime as dt
 import decimal
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_MOMENT = pa.timestamp("us", tz="UTC")
+from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA
+
+_ORDER = (
+    "kind reason source event_time processing_time watermark window group_key original_event error_detail plan_id shard"
+)
+_WINDOW = pa.struct([("start", pa.timestamp("us", tz="UTC")), ("end", pa.timestamp("us", tz="UTC"))])
 PAYLOAD_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("reason", pa.string()),
-        ("event_time", _MOMENT),
-        ("processing_time", _MOMENT),
-        ("watermark", _MOMENT),
-        ("window", pa.struct([("start", _MOMENT), ("end", _MOMENT)])),
-        ("group_key", pa.string()),
-        ("original_event", pa.string()),
-        ("error_detail", pa.string()),
-        ("plan_id", pa.string()),
-        ("shard", pa.int32()),
-    ]
+    [pa.field(name, _WINDOW) if name == "window" else SIDE_OUTPUT_SCHEMA.field(name) for name in _ORDER.split()]
 )
 JSON_FIELDS = ("group_key", "original_event")
 
 
 def to_payloads(side: pa.Table) -> pa.Table:
-    """Side rows as the operator gives them, in the form of PAYLOAD_SCHEMA."""
+    """Side rows from the operator, converted to PAYLOAD_SCHEMA."""
     start, end = side["window_start"].combine_chunks(), side["window_end"].combine_chunks()
     window = pa.StructArray.from_arrays(
         [start, end], fields=list(PAYLOAD_SCHEMA.field("window").type), mask=pc.is_null(start)
     )
     columns = [window if name == "window" else side[name] for name in PAYLOAD_SCHEMA.names]
     return pa.table(columns, schema=PAYLOAD_SCHEMA)
+
+
+SOURCE = "source"
+
+
+def late_schema(sides: Sequence[pa.Schema]) -> pa.Schema:
+    """The columns of a stream's late rows: those of the rows that it takes in.
+
+    Of a join those of both sides, behind the name of the source; a column that both have under one name and type is
+    one column, and one that they have with different types is text.
+    """
+    if len(sides) == 1:
+        return sides[0]
+    kinds: dict[str, pa.DataType] = {SOURCE: pa.string()}
+    for field in (field for side in sides for field in side):
+        kinds[field.name] = field.type if kinds.get(field.name, field.type) == field.type else pa.string()
+    return pa.schema(list(kinds.items()))
+
+
+def late_rows(payloads: pa.Table, sides: Sequence[pa.Schema]) -> pa.Table:
+    """The late ones among `payloads`, with the columns of `late_schema`."""
+    late, schema = payloads.filter(pc.equal(payloads["kind"], "late")), late_schema(sides)
+    rows = original_rows(late, schema)
+    return rows if len(sides) == 1 else rows.set_column(0, schema.field(0), late[SOURCE])
+
+
+def late_rows_with_times(payloads: pa.Table, schema: pa.Schema) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The late ones among `payloads` as rows of `schema`, and their event times."""
+    late = payloads.filter(pc.equal(payloads["kind"], "late"))
+    rows = original_rows(late, schema)
+    place = schema.get_field_index(SOURCE)
+    if place >= 0 and rows[SOURCE].null_count == rows.num_rows:  # of a join: no column of the user's
+        rows = rows.set_column(place, schema.field(place), late[SOURCE])
+    return rows, late["event_time"]
 
 
 def original_rows(payloads: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -50,7 +78,7 @@ def original_rows(payloads: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def from_json(value: Any, type: pa.DataType) -> Any:
-    """A JSON value as the Python value that pyarrow takes for `type`; the inverse of how a payload is written."""
+    """A JSON value as the Python value that pyarrow takes for `type`; reverses how payloads are written."""
     if value is None:
         return None
     if pa.types.is_timestamp(type):
@@ -70,4 +98,4 @@ def from_json(value: Any, type: pa.DataType) -> Any:
         return {field.name: from_json(value.get(field.name), field.type) for field in type}
     if pa.types.is_map(type):
         return [(from_json(pair[0], type.key_type), from_json(pair[1], type.item_type)) for pair in value.items()]
-    return value
+    return value if not pa.types.is_string(type) or isinstance(value, str) else json.dumps(value)

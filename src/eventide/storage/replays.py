@@ -1,9 +1,9 @@
-"""Corrections that a replay of late rows gave, beside a stream's results, and how far the replay has come.
+"""Corrections from replays of late rows, kept alongside a stream's results, and how far the replays have got.
 
-    NNNNNNNNNNNN.main.arrow, NNNNNNNNNNNN.json   as for batches, numbered on their own
-    intent.json                                  a replay under way: its number and the last batch that it takes
+    NNNNNNNNNNNN.main.arrow, NNNNNNNNNNNN.json   as for batches, with numbers of their own
+    intent.json                                  a replay in progress: its number and the last batch it covers
 
-A replay that a crash cut short is done again with the same bounds and the same number.
+A replay that a crash cuts short is repeated with the same bounds and the same number.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Replays:
         return -1 if latest is None else latest.gauges[_UPTO]
 
     def totals(self) -> dict[str, int]:
-        """How many late rows have been replayed, and how many corrections that gave."""
+        """How many late rows have been replayed, and how many corrections resulted."""
         latest = self._results.latest()
         return {name: 0 if latest is None else latest.totals.get(name, 0) for name in (REPLAYED, CORRECTIONS)}
 
     def begin(self, upto: int) -> tuple[int, int]:
-        """The number of the next replay and the last batch that it takes, which a replay that was cut short has
-        decided.
+        """The number of the next replay and the last batch it covers; both are those of a replay that was cut short, if
+        any.
         """
         latest = self._results.latest()
         number = 0 if latest is None else latest.batch + 1
@@ -60,7 +60,7 @@ class Replays:
 
 
 def replay_totals(folder: Path) -> dict[str, int]:
-    """The totals of the replays in a folder, which need not be there."""
+    """The totals of the replays in a folder, which need not exist."""
     return Replays(folder).totals() if folder.exists() else {REPLAYED: 0, CORRECTIONS: 0}
 
 

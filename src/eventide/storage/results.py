@@ -1,10 +1,10 @@
-"""What a stream gave: for each batch its rows, its side output and its account, there whole or not at all.
+"""What a stream emitted: for each batch its rows, its side output and its account, all or nothing.
 
     NNNNNNNNNNNN.main.arrow   rows of the stream            (only if there are any)
     NNNNNNNNNNNN.side.arrow   side-output payloads          (only if there are any)
-    NNNNNNNNNNNN.json         account and totals; written last: a batch without it did not happen
+    NNNNNNNNNNNN.json         account and totals; written last: a batch without it does not count
 
-Totals run through all batches, so that the newest account is the sum of all.
+Totals accumulate over all batches, so the newest account has the sum of all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
+
+OUTPUT_TIME = "__rowtime"  # int64, of main rows: the event time of a row that leaves, which goes with it unseen
 
 
 @dataclass
@@ -52,24 +54,29 @@ class Results:
         self._latest = account
 
     def batches(self, after: int = -1) -> list[int]:
-        """The batches that are kept, later than `after`, in order."""
+        """The stored batches later than `after`, in order."""
         return [batch for batch in list(self._batches) if batch > after]
 
     def side(self, batch: int) -> pa.Table | None:
         """The payloads of one batch, read anew; None if it has none."""
-        path = self._path(batch, "side")
-        if not path.exists():
-            return None
-        return read_arrow(path)
+        return read_batch(self.folder, batch, "side")
+
+    def account(self, batch: int) -> Account:
+        """The account of a batch that is kept."""
+        return self._latest if self._latest is not None and self._latest.batch == batch else self._read_account(batch)
+
+    def has_rows(self, batch: int, kind: str) -> bool:
+        return self._path(batch, kind).exists()
 
     def latest(self) -> Account | None:
         return self._latest
 
     def read(self, kind: str, schema: pa.Schema) -> pa.Table:
-        """All rows of `kind` ("main" or "side"), in the order of the batches."""
+        """All rows of `kind` ("main" or "side") with the columns of `schema`, in the order of the batches."""
         paths = [self._path(batch, kind) for batch in list(self._batches)]
         tables = [self._table(path) for path in paths if path.exists()]
-        return pa.concat_tables([schema.empty_table(), *tables]) if tables else schema.empty_table()
+        # an earlier release may not have known all columns
+        return pa.concat_tables([schema.empty_table(), *tables], promote_options="default").select(schema.names)
 
     def _read_account(self, batch: int) -> Account:
         value: dict[str, Any] = read_json(self._account_path(batch))
@@ -93,10 +100,20 @@ class Results:
                 writer.write_table(table)
 
     def _path(self, batch: int, kind: str) -> Path:
-        return self.folder / f"{batch:012d}.{kind}.arrow"
+        return _path(self.folder, batch, kind)
 
     def _account_path(self, batch: int) -> Path:
         return self.folder / f"{batch:012d}.json"
+
+
+def read_batch(folder: Path, batch: int, kind: str) -> pa.Table | None:
+    """The rows of `kind` of one batch as they were stored; None if it has none."""
+    path = _path(folder, batch, kind)
+    return read_arrow(path) if path.exists() else None
+
+
+def _path(folder: Path, batch: int, kind: str) -> Path:
+    return folder / f"{batch:012d}.{kind}.arrow"
 
 
 def add_counts(*counts: dict[str, int]) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""The durable log of what was told to one source, numbered from 1: an Arrow file of rows per `db.write`, and a file
-with one number per external watermark.
+"""The durable log of one source's input, numbered from 1: an Arrow file of rows per `db.write`, and a file with one
+number per external watermark.
 
-A row is kept as the JSON text that Spark's JSON reader will decode, with the order and the time of its arrival. So the
-conversion of values is Spark's, and a row that does not decode can be shown as it was written.
+A row is kept as the JSON text that Spark's JSON reader will decode, with the order and time of its arrival. So Spark
+converts the values, and a row that cannot be decoded can be shown as it was written.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Spool:
         write_bytes(self._watermark_path(number), f"{at}\n".encode())
 
     def watermark(self, number: int) -> int | None:
-        """The watermark that item `number` is, or None if it is rows."""
+        """The watermark in item `number`, or None if the item holds rows."""
         path = self._watermark_path(number)
         try:
             text = path.read_text()
@@ -80,7 +80,7 @@ class Spool:
 
 
 class Spools:
-    """The spools of all sources, and the number of each one's newest item. Not for several threads at once."""
+    """The spools of all sources, and the number of each one's newest item. Not thread-safe."""
 
     def __init__(self, folder_of: Callable[[str], Path]) -> None:
         self._folder_of = folder_of
@@ -90,7 +90,7 @@ class Spools:
         return Spool(self._folder_of(source))
 
     def append(self, source: str, write: Callable[[Spool, int], None]) -> None:
-        """Let `write` add the next item; if it fails its number stays free, so that there is never a gap."""
+        """Let `write` add the next item; if it fails, its number stays free, so there is never a gap."""
         spool = self.spool(source)
         number = (self._last[source] if source in self._last else spool.last()) + 1
         write(spool, number)

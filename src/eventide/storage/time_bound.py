@@ -1,7 +1,7 @@
-"""How far the time of a stream may have come, for those who read its files: rows behind the bound may be late.
+"""How far a stream's time may have advanced, for the tasks that read its files: rows behind the bound may be late.
 
-One small file, drawn anew with every batch before the next one is planned, and from the accounts when the stream
-starts. It may lie ahead of the operator's time, never behind.
+One small file, rewritten with every batch before the next one is planned, and from the accounts when the stream starts.
+It may be ahead of the operator's time, never behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TimeBoundFile:
         self.path = path
 
     def draw(self, account: Account | None) -> None:
-        """As the account of the last batch says. Not synced: a start draws it again."""
+        """Write the bound from the account of the last batch. Not synced: a start writes it again."""
         figures = account.sources.values() if account is not None else []
         marks = {
             mark: max((each[mark] for each in figures if mark in each), default=None)

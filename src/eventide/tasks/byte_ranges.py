@@ -1,4 +1,4 @@
-"""A batch's files, cut into ranges of bytes so that all tasks have about the same to read."""
+"""A batch's files, split into byte ranges so that all tasks have about the same amount to read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 COMPRESSED = (".gz", ".bz2", ".zst")
-_LEAST = 1 << 20  # bytes of a task: below it, starting one more costs more than it gains
+_LEAST = 1 << 20  # bytes per task: below this, starting another task costs more than it gains
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class FileRange:
 
 
 def dealt_out(files: Iterable[FileRange], tasks: int) -> list[list[FileRange]]:
-    """The ranges of each task, in the order of the files. A compressed file cannot be cut."""
+    """The ranges of each task, in file order. A compressed file cannot be split."""
     files = list(files)
     share = max(-(-sum(file.length for file in files) // tasks), _LEAST)
     dealt: list[list[FileRange]] = [[]]
@@ -48,7 +48,7 @@ def _cut(file: FileRange, room: int, share: int) -> Iterator[FileRange]:
     while start < end:
         length = min(room if room > 0 else share, end - start)
         if end - start - length < share // 8:
-            length = end - start  # no crumbs
+            length = end - start  # leave no tiny remainder
         yield FileRange(file.path, file.number, file.modified, start, length)
         start += length
         room = room - length if room > length else share

@@ -1,7 +1,7 @@
 """Scalar expressions that mean the same to Spark and here, evaluated on whole Arrow columns.
 
-Spark's rules without ANSI mode: whole numbers wrap around, a division by zero is NULL, AND and OR know three values,
-NaN equals itself and is above all other numbers. `portable` makes these trees from SQL; they are small and picklable.
+Spark's rules without ANSI mode: integers wrap around, division by zero is NULL, AND and OR use three-valued logic, NaN
+equals itself and is above all other numbers. `portable` builds these trees from SQL; they are small and picklable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from eventide.kernels.vector.columns import whole
 
-# Spark's types that files can be read into inside a task, and the Arrow types that carry them.
+# The Spark types that a task can read from files, and the Arrow types that carry them.
 TYPES: dict[str, pa.DataType] = {
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -51,6 +51,16 @@ class Call:
 
 
 Expression = Column | Constant | Call
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Of a table's rows, those for which the expression holds; NULL is not."""
+
+    expression: Expression
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        return pc.fill_null(evaluate(self.expression, rows), False)
 
 
 def evaluate(expression: Expression, rows: pa.Table) -> pa.Array:
@@ -104,7 +114,7 @@ def _both_nan(a: Any, b: Any) -> Any:
 
 
 def _same(type: pa.DataType, a: Any, b: Any) -> Any:
-    """Equality that takes NULL for a value."""
+    """Equality that treats NULL as a value."""
     return pc.or_(pc.fill_null(_equal(type, a, b), False), pc.and_(pc.is_null(a), pc.is_null(b)))
 
 
@@ -138,7 +148,7 @@ def _numbers(values: Any, instead_of_null: int) -> Any:
 
 
 def _cast(type: pa.DataType, value: Any) -> Any:
-    """Between whole numbers as Spark does it, by the lower bits; to a double, the nearest one; to text, its digits."""
+    """Between integers as Spark does, keeping the lower bits; to a double, the nearest one; to text, its digits."""
     return pc.cast(value, type, safe=False)
 
 

@@ -1,14 +1,14 @@
 """The fused scan: read, decode, resolve event time, filter, project and pack inside one task.
 
-Rows then never cross from the JVM to Python one column at a time. Lines that only Spark can judge leave as they are,
-for Spark to decode behind the scan; a scan behind which nobody decodes fails on them, so that it can be run again by a
-plan that does.
+Rows then never cross from the JVM to Python one column at a time. Lines that only Spark can judge leave the scan
+undecoded, for Spark to decode afterwards. In a plan in which Spark does not, the scan ends with a row that says so: the
+batch is then repeated by a plan in which it does.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.eventtime.registry import EpochUnit, Iso8601, SparkTimestamp
-from eventide.eventtime.resolution import DECLARED, FROM_METADATA, IS_FUTURE, IS_UNPARSEABLE
+from eventide.eventtime.resolution import DECLARED, FROM_METADATA, FROM_PROCESSING, IS_FUTURE, IS_UNPARSEABLE, ORDER
 from eventide.eventtime.span import EARLIEST_US, LATEST_US
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.kernels.prefold import TimeBound
@@ -24,30 +24,28 @@ from eventide.kernels.vector.columns import column
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
-from eventide.tasks.packing import HOW, PACKED, Packing, as_batch
+from eventide.tasks.packing import HOW, PACKED, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
 
-# What a scan gives: packed rows, and lines that Spark must decode.
+# What a scan returns: packed rows, and lines that Spark must decode.
 ROW, RECEIVED = "row", "received"
 SCANNED = pa.schema([*PACKED, (ROW, pa.string()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
-_MOST_ROWS = 1_000_000  # of one task held back before they are packed
-_FILE_BITS = 44  # of an order of arrival: below them the place in the file, above them the file
-
-
-class LinesLeftToSpark(Exception):
-    """There are lines that only Spark can judge, and nobody behind the scan to do it."""
+_MOST_ROWS = 1_000_000  # that a task collects before it packs them
+_FILE_BITS = 44  # in an order of arrival: the place in the file is below them, the file's number above
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """Where the event time is; no column: the time of the batch counts."""
+    """Where the event time is; without a column, the time of the batch counts."""
 
     column: str | None = None
     parser: EpochUnit | Iso8601 | SparkTimestamp | None = None
     max_future_skew: int = 0
 
     def resolved(self, rows: pa.Table, received: int, at: int) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """TS, HOW and DETAIL. `received` is what the source knows of the rows' time, `at` is the time of the batch."""
+        """TS, HOW and DETAIL. `received` is what the source knows about the rows' time, `at` is the time of the
+        batch.
+        """
         count = rows.num_rows
         if self.column is None:
             return _all(at, count), _all(DECLARED, count, pa.int8()), pa.nulls(count, pa.string())
@@ -60,14 +58,10 @@ class Resolution:
             return declared, _all(DECLARED, count, pa.int8()), pa.nulls(count, pa.string())
         is_bad = pc.and_(values.is_valid(), declared.is_null())
         is_future = pc.fill_null(pc.greater(declared, at + self.max_future_skew), False)
-        how = pc.if_else(
-            is_bad,
-            IS_UNPARSEABLE,
-            pc.if_else(is_future, IS_FUTURE, pc.if_else(values.is_null(), FROM_METADATA, DECLARED)),
-        )
+        how = _judged({IS_UNPARSEABLE: is_bad, IS_FUTURE: is_future, DECLARED: values.is_valid(), FROM_METADATA: True})
         ts = pc.if_else(values.is_null(), pa.scalar(received, pa.int64()), declared)
         detail = pc.if_else(pc.or_(is_bad, is_future), _as_text(values), pa.scalar(None, pa.string()))
-        return ts, how.cast(pa.int8()), detail
+        return ts, how, detail
 
     def _micros(self, values: pa.Array) -> pa.Array:
         match self.parser:
@@ -90,7 +84,7 @@ class Resolution:
 
 @dataclass(frozen=True)
 class FusedScan:
-    """Everything between files and the operator for one source. `identity` tells a row from its re-delivery."""
+    """Everything between files and the operator for one source. `identity` recognises a redelivered row."""
 
     reader: JsonLines | RawLines | RowGroups
     resolution: Resolution
@@ -98,13 +92,13 @@ class FusedScan:
     packed: tuple[tuple[str, Expression], ...]
     packing: Packing
     identity: Expression | None = None
-    numbered: bool = False  # whether the kernel must know in which order rows came
-    leaves_lines: bool = True  # whether Spark decodes, behind the scan, what this one does not
+    numbered: bool = False  # whether the kernel must know the order in which rows arrived
+    leaves_lines: bool = True  # whether Spark decodes, after the scan, what the scan does not
 
     def read(
         self, ranges: Iterable[FileRange], at: int, task: int, bound: TimeBound | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound` rows may be folded."""
+        """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
         held: list[pa.Table] = []
         count = 0
         for file in ranges:
@@ -113,7 +107,8 @@ class FusedScan:
                 first = (file.number << _FILE_BITS) + piece.at
                 if piece.rows is None:
                     if not self.leaves_lines:
-                        raise LinesLeftToSpark(f"{file.path}, from byte {piece.at}")
+                        yield self._undecoded(f"{file.path}, from byte {piece.at}")
+                        return
                     yield _left_to_spark(piece, received, first)
                     continue
                 rows = self._arrivals(piece.rows, received, at, first)
@@ -126,7 +121,7 @@ class FusedScan:
             yield self._packed(held, task, bound)
 
     def _arrivals(self, rows: pa.Table, received: int, at: int, first: int) -> pa.Table:
-        """The rows that pass, with the columns that the operator gets."""
+        """The rows that pass the filters, with the columns that the operator gets."""
         ts, how, detail = self.resolution.resolved(rows, received, at)
         columns = {TS: ts, HOW: how, DETAIL: detail}
         if self.numbered:
@@ -137,8 +132,22 @@ class FusedScan:
         arrivals = pa.table(columns)
         return arrivals if self.condition is None else arrivals.filter(evaluate(self.condition, rows))
 
+    def _undecoded(self, where: str) -> pa.RecordBatch:
+        """Tells that there are lines that only Spark can judge, and nobody behind the scan to do it."""
+        told = {"shard": self.packing.numbers[0], "input": self.packing.input, "control": UNDECODED, "facts": where}
+        return as_batch([told], SCANNED)
+
     def _packed(self, held: list[pa.Table], task: int, bound: TimeBound | None) -> pa.RecordBatch:
         return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, bound), SCANNED)
+
+
+def _judged(applies: Mapping[int, pa.Array | bool]) -> pa.Array:
+    """The number of `eventtime.resolution` for each row."""
+    how: pa.Array | pa.Scalar = pa.scalar(FROM_PROCESSING, pa.int8())
+    for code in reversed(ORDER):
+        if code in applies:
+            how = pc.if_else(applies[code], pa.scalar(code, pa.int8()), how)
+    return how
 
 
 def _left_to_spark(piece: Piece, received: int, first: int) -> pa.RecordBatch:
@@ -151,7 +160,7 @@ def _all(value: int, count: int, type: pa.DataType | None = None) -> pa.Array:
 
 
 def _within(values: pa.Array, low: int, high: int) -> pa.Array:
-    """The values, NULL in place of those that lie outside."""
+    """The values, with NULL for those out of range."""
     bounds = pc.min_max(values).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
         return values

@@ -1,9 +1,9 @@
-"""JSON lines that differ in nothing but their integers: values between words that are always the same.
+"""JSON lines that differ only in their integers: values between words that are always the same.
 
-Machines often write such lines, and a third of a JSON parser's time is enough for them: all lines are walked through at
-once, a word, then digits, eight at a time, then the next word. That all lines are of the first one's shape is so
-proved, not assumed: the first is an object of integers, every line consists of the same words and of nothing else but
-digits between them, with a minus sign perhaps, and no number has zeros in front.
+Machines often write such lines, and they take a third of a JSON parser's time: all lines are walked through at once, a
+word, then digits, eight at a time, then the next word. This also proves, rather than assumes, that all lines have the
+layout of the first: the first is an object of integers, every line consists of the same words with nothing but digits
+between them, perhaps after a minus sign, and no number has leading zeros.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PAIR = rb'"[A-Za-z_]+" ?: ?-?[0-9]+'
 _LINE = re.compile(rb"\{ ?" + _PAIR + rb"(?: ?, ?" + _PAIR + rb")* ?\}")
 _NAME = re.compile(rb'"([A-Za-z_]+)"')
 _VALUE = re.compile(rb"-?[0-9]+")
-_AT_ONCE = 1 << 20  # bytes: what is made of them fits into a core's cache
-_EIGHT = 8  # bytes, or digits, that are looked at together
+_AT_ONCE = 1 << 20  # bytes: what is computed from them fits into a core's cache
+_EIGHT = 8  # bytes, or digits, that are handled together
 _MOST_DIGITS = 19  # of an integer with 64 bits
 _LARGEST = np.uint64(2**63 - 1)
 _POWERS = np.array([10**power for power in range(_EIGHT + 1)], np.uint64)
@@ -34,7 +34,7 @@ Sizes = npt.NDArray[np.uint8]
 
 
 def _each(byte: int) -> np.uint64:
-    """Eight times that byte."""
+    """That byte, eight times."""
     return np.uint64(byte * 0x0101010101010101)
 
 
@@ -43,12 +43,12 @@ class _OtherShape(Exception):
 
 
 def may_be_uniform(columns: tuple[tuple[str, str], ...], block: bytes) -> bool:
-    """Whether the first of these lines has the shape that `uniform_rows` reads; says nothing of the others."""
+    """Whether the first of these lines has a layout that `uniform_rows` can read; says nothing about the others."""
     return all(type in WHOLE for _, type in columns) and _LINE.fullmatch(block, 0, block.find(b"\n")) is not None
 
 
 def uniform_rows(columns: tuple[tuple[str, str], ...], block: bytes) -> pa.Table | None:
-    """The rows of whole lines whose first one may be uniform; None unless all are like it."""
+    """The rows of these lines, the first of which may be uniform; None unless all lines are like it."""
     first = block[: block.find(b"\n") + 1]
     names, words = [name.decode() for name in _NAME.findall(first)], _VALUE.split(first)
     if len(set(names)) < len(names):
@@ -80,7 +80,7 @@ def _parts(block: bytes) -> Iterator[memoryview]:
 
 
 def _values(lines: memoryview, words: list[bytes]) -> tuple[int, list[Places]]:
-    """How many lines there are, and the integers at each place of a line."""
+    """How many lines there are, and the integers at each place in a line."""
     padded = b"".join((lines, bytes(_EIGHT)))
     text = np.frombuffer(padded, np.uint8)
     eights = np.ndarray(len(lines) + 1, "<u8", text, strides=(1,))
@@ -105,7 +105,7 @@ def _values(lines: memoryview, words: list[bytes]) -> tuple[int, list[Places]]:
 
 
 def _behind(word: bytes, places: Places, eights: Eights) -> Places:
-    """Where the word ends that must stand at all these places."""
+    """Where the word ends that must be at all these places."""
     for first in range(0, len(word), _EIGHT):
         part = word[first : first + _EIGHT]
         found = eights[places + first if first else places] & np.uint64(256 ** len(part) - 1)
@@ -134,10 +134,8 @@ def _integers(begin: Places, eights: Eights) -> tuple[Places, Places]:
 
 
 def _numbers(text: Eights) -> tuple[Eights, Sizes]:
-    """The number with which each eight bytes begin, and how many digits it has: just one of each if all are the
-    same.
-    """
-    if (text == text[0]).all():  # as the first digits of times are, for a while
+    """The number that each eight bytes begin with, and how many digits it has: just one of each if all are the same."""
+    if (text == text[0]).all():  # as the first digits of times often are
         text = text[:1]
     sizes = _leading_digits(text)
     if sizes.min() == sizes.max():
@@ -146,8 +144,8 @@ def _numbers(text: Eights) -> tuple[Eights, Sizes]:
 
 
 def _leading_digits(text: Eights) -> Sizes:
-    """How many of eight bytes are digits before another one comes: above the lowest bit that marks one which is none,
-    bits do not count.
+    """How many of eight bytes are digits before the first that is not: bits above the lowest one that marks a non-digit
+    do not count.
     """
     from_zero = text ^ _each(_ZERO)
     others = (from_zero + _each(0x76) | from_zero) & _each(0x80)
@@ -156,8 +154,8 @@ def _leading_digits(text: Eights) -> Sizes:
 
 
 def _number(digits: Eights, sizes: Sizes) -> Eights:
-    """The number of the first `sizes` of eight bytes: the last digit is moved to the highest byte, then come pairs,
-    fours, all of them.
+    """The number in the first `sizes` of eight bytes: the last digit is shifted to the highest byte, then digits are
+    combined in pairs, fours and all eight.
     """
     numbers = digits << (64 - 8 * sizes.astype(np.uint64))
     numbers &= _each(0x0F)

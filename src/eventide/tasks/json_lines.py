@@ -1,7 +1,7 @@
-"""JSON lines read inside a task: whole blocks at a time by Arrow's parser, and what it does not take left to Spark's.
+"""JSON lines read inside a task: whole blocks at a time by Arrow's parser, and what it refuses left to Spark's.
 
-Arrow's parser is stricter than Spark's. What it takes means the same to both, provided that every line is one object;
-a piece that it refuses is cut smaller and smaller, until only a few lines are left to Spark.
+Arrow's parser is stricter than Spark's. What it accepts means the same to both, provided that every line is one object;
+a piece that it refuses is split into smaller and smaller ones, until only a few lines are left to Spark.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from eventide.tasks.integer_lines import may_be_uniform, uniform_rows
 _BLOCK = 4 << 20
 _PARSED_AT_ONCE = 1 << 20
 _NO_END = 1 << 62
-_FEW = 64  # lines that are not worth cutting
+_FEW = 64  # so few lines are not worth splitting
 _PIECES = 8
 _ISO = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?$"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive rows of a file: decoded, or as the lines that they are. `at` orders the pieces of a file."""
+    """Consecutive rows of a file: decoded, or as lines. `at` orders the pieces of a file."""
 
     at: int
     rows: pa.Table | None
@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class JsonLines:
-    """`columns` by name and type, as TYPES has them; `iso` names a text column that must hold ISO 8601 times."""
+    """`columns` by name and type, as in TYPES; `iso` names a text column that must hold ISO 8601 times."""
 
     columns: tuple[tuple[str, str], ...]
     iso: str | None = None
@@ -112,7 +112,7 @@ class JsonLines:
 
 @dataclass(frozen=True)
 class RawLines:
-    """Every line as it is, for Spark to decode."""
+    """Every line unchanged, for Spark to decode."""
 
     columns: tuple[tuple[str, str], ...]  # that Spark decodes
 
@@ -123,7 +123,7 @@ class RawLines:
 
 
 def iso_times(text: pa.Array) -> pa.Array | None:
-    """ISO 8601 in its plain form, with or without a zone; None unless every value has it. Without a zone it is UTC."""
+    """ISO 8601 in its plain form, with or without a zone; None unless every value has it. Without a zone: UTC."""
     if not pc.all(pc.match_substring_regex(text, _ISO), skip_nulls=True, min_count=0).as_py():
         return None
     zoned = pc.fill_null(pc.match_substring_regex(text, r"(Z|[+-]\d\d:\d\d)$"), True)
@@ -153,7 +153,7 @@ def _blocks(part: FileRange) -> Iterator[tuple[int, bytes]]:
 
 
 def _cut_at_lines(file: IO[bytes], begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Blocks of the lines that begin before `end`, the file standing at `begin`."""
+    """Blocks of the lines that begin before `end`; the file is positioned at `begin`."""
     held = b""
     while begin < end:
         more = file.read(min(_BLOCK, max(end - begin - len(held), 1)))
@@ -173,7 +173,7 @@ def _cut_at_lines(file: IO[bytes], begin: int, end: int) -> Iterator[tuple[int, 
 
 
 def _rest_of_line(file: IO[bytes]) -> bytes:
-    """Up to the next line's beginning, where the file then stands."""
+    """Read up to the start of the next line, where the file is then positioned."""
     found = b""
     while b"\n" not in found:
         more = file.read(1 << 16)
@@ -186,7 +186,7 @@ def _rest_of_line(file: IO[bytes]) -> bytes:
 
 
 def _is_one_object_a_line(text: bytes, lines: int) -> bool:
-    """Between the closing brace of one and the opening one of the next line no value can go on."""
+    """No value can continue from the closing brace of one line to the opening brace of the next."""
     return text.startswith(b"{") and text.endswith(b"}\n") and b"\r" not in text and text.count(b"}\n{") == lines - 1
 
 
@@ -205,6 +205,6 @@ def _text(line: bytes) -> str:
 
 
 def _is_doubtful(values: pa.ChunkedArray) -> bool:
-    """Infinities have spellings that only one of the two knows, and a zero's sign is lost by one of them."""
+    """Each parser knows spellings of infinity that the other does not, and one of them loses the sign of zero."""
     numbers = pc.fill_null(values, 1.0).to_numpy()
     return bool(np.isinf(numbers).any() or (np.signbit(numbers) & (numbers == 0)).any())

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.eventtime.resolution import FALLBACKS, FROM_PROCESSING, PROBLEMS
+from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, PROBLEMS
 from eventide.eventtime.span import SHIFT_US
 from eventide.kernels.contract import DETAIL, PROBLEM, TS
 from eventide.kernels.prefold import Prefold, TimeBound
@@ -24,11 +24,13 @@ from eventide.kernels.vector.hashing import hash_rows
 
 HOW = "__how"  # how the event time was found, or what is wrong: a number of `eventtime.resolution`
 
+UNDECODED = "undecoded"  # a control entry: this batch must be read by a plan that decodes; `facts` says where
+
 PACKED = pa.schema(
     [
         ("shard", pa.int32()),
         ("max_ts", pa.timestamp("us", tz="UTC")),  # of Spark's watermark: the claim, shifted
-        ("branch", pa.int32()),  # the number of the source in the stream
+        ("input", pa.int32()),  # the number of the input in the plan
         ("claim", pa.int64()),  # the watermark that these rows allow their source
         ("top", pa.int64()),  # the latest event time
         ("control", pa.string()),  # the kind of a control entry, which has no blob
@@ -102,23 +104,24 @@ class Packing:
     """Rows with HOW and DETAIL → packed rows, one per shard that gets any.
 
     `numbers` are the group keys of the shards. `lag` is subtracted here, in microseconds, before Spark rounds to
-    milliseconds; with `mark` rows carry the watermark in that column. Rows with a problem never move the watermark.
+    milliseconds; with `carried` rows carry the watermark in that column. Rows with a problem never move the watermark.
     """
 
-    branch: int
+    input: int
     numbers: tuple[int, ...]
     shard_by: ShardBy
     lag: int
-    mark: str | None = None
+    carried: str | None = None
     prefold: Prefold | None = None
+    told: bool = False  # rows allow no watermark: it comes beside them
 
     def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None) -> list[dict[str, Any]]:
         """`task` numbers the task, for rows that may go anywhere. With a `bound` rows may be folded."""
         how = column(rows, HOW)
         times = self._times(rows, how)
         rows, facts = _judged(rows, how)
-        if self.mark is not None:
-            rows = rows.drop_columns([self.mark])
+        if self.carried is not None:
+            rows = rows.drop_columns([self.carried])
         packed: list[dict[str, Any]] = []
         if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
             packed, rows = self._folded(self.prefold, rows, bound, task)
@@ -162,16 +165,22 @@ class Packing:
                 yield shard, rows.slice(start, end - start)
 
     def _times(self, rows: pa.Table, how: pa.Array) -> dict[str, Any]:
-        """The latest event time, and the watermark that the rows allow."""
-        good = pc.less_equal(how, FROM_PROCESSING)
-        top: int | None = pc.max(column(rows, TS).filter(good)).as_py()
-        if self.mark is None:
-            claim = None if top is None else top - self.lag
+        """The latest event time, and the watermark that the rows allow. A time from a fallback allows none: one row
+        without a time must not make history late.
+        """
+        ts = column(rows, TS)
+        top: int | None = pc.max(ts.filter(pc.less_equal(how, FROM_PROCESSING))).as_py()
+        declared = pc.equal(how, DECLARED)
+        if self.told:
+            claim = None
+        elif self.carried is None:
+            newest = pc.max(ts.filter(declared)).as_py()
+            claim = None if newest is None else newest - self.lag
         else:
-            claim = pc.max(column(rows, self.mark).filter(good)).as_py()
+            claim = pc.max(column(rows, self.carried).filter(declared)).as_py()
         return {
             "max_ts": None if claim is None else claim + SHIFT_US,
-            "branch": self.branch,
+            "input": self.input,
             "claim": claim,
             "top": top,
         }

@@ -1,6 +1,7 @@
-"""From Spark SQL text to expressions that can be evaluated outside Spark with the same outcome, or why there are none.
+"""From Spark SQL text to expressions that can be evaluated outside Spark with the same result, or why that is
+impossible.
 
-Only what surely means the same is let through: types must agree as Spark would make them agree without a guess.
+Only what certainly means the same is let through: where Spark would convert types, we must know exactly how.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import reduce
 
-import sqlglot
 from sqlglot import expressions as exp
+from sqlglot.errors import ParseError
 
 from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression
+from eventide.tasks.scalars import parsed
 
 Names = Mapping[str, Expression]  # what columns stand for, by lower-case name
 
@@ -30,18 +32,18 @@ _TEXT_TESTS: dict[type[exp.Expr], str] = {
     exp.EndsWith: "endswith",
     exp.Contains: "contains",
 }
-_DECIMAL = "decimal"  # the type of 1.5, which a double beside it turns into a double
+_DECIMAL = "decimal"  # the type of 1.5, which becomes a double next to a double
 
 
 class NotPortableError(Exception):
-    """Says what in an expression Spark alone can evaluate."""
+    """Says what part of an expression only Spark can evaluate."""
 
 
 def portable(sql: str, names: Names) -> Expression:
     """The expression; raises `NotPortableError` if Spark should evaluate it."""
     try:
-        tree = sqlglot.parse_one(sql, dialect="spark")
-    except sqlglot.errors.ParseError:
+        tree = parsed(sql)
+    except ParseError:
         raise NotPortableError(sql) from None
     found = _compiled(tree, names)
     if found.type not in TYPES:
@@ -50,7 +52,7 @@ def portable(sql: str, names: Names) -> Expression:
 
 
 def source_names(columns: Mapping[str, str]) -> dict[str, Expression]:
-    """The columns of a source, by name and type, as what they stand for."""
+    """The columns of a source, by name and type, as expressions."""
     return {name.lower(): Column(name, type) for name, type in columns.items()}
 
 
@@ -89,7 +91,7 @@ def _literal(node: exp.Expr, names: Names) -> Expression:
 
 
 def _agreed(node: exp.Expr, *inputs: Expression) -> tuple[Expression, ...]:
-    """The inputs in the one type that Spark compares or combines them in."""
+    """The inputs, converted to the common type in which Spark compares or combines them."""
     kinds = {each.type for each in inputs}
     if len(kinds) == 1 and _DECIMAL not in kinds:
         return inputs
@@ -295,5 +297,5 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Names], Expression]] = {
 
 
 def conjunction(conditions: list[Expression]) -> Expression | None:
-    """All conditions as one; None if there is none."""
+    """All conditions combined into one; None if there are none."""
     return reduce(lambda a, b: Call("and", (a, b), "boolean"), conditions) if conditions else None

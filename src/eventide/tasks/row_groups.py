@@ -18,7 +18,7 @@ _WIDER = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
 
 @dataclass(frozen=True)
 class RowGroups:
-    """`columns` by name and type. A column that the file lacks is NULL; names are compared without regard to case."""
+    """`columns` by name and type. A column that the file lacks is NULL; names are case-insensitive."""
 
     columns: tuple[tuple[str, str], ...]
 
@@ -58,7 +58,7 @@ def _middle(group: pq.RowGroupMetaData) -> int:
 
 
 def _as(values: pa.Array, type: str, name: str, path: str) -> pa.Array:
-    """The values in the declared type, where that loses nothing."""
+    """The values in the declared type, if that loses nothing."""
     held, wanted = values.type, TYPES[type]
     if held == wanted:
         return values

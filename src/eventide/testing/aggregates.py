@@ -12,7 +12,7 @@ from eventide.testing.expressions import unsupported
 
 
 def result(call: PackedAggregate, rows: Sequence[Mapping[str, Any]]) -> Any:
-    """What the call gives over rows of packed columns; rows with a NULL input are left out."""
+    """The result of the call over rows of packed columns; rows with a NULL input are left out."""
     if call.function not in _FUNCTIONS:
         raise unsupported(f"the aggregate {call.function}")
     inputs = [tuple(row[name] for name in call.inputs) for row in rows]
@@ -25,9 +25,7 @@ def result(call: PackedAggregate, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """A value that can be a dictionary's key, the same one for what Spark takes for the same group: NaN is NaN, -0.0 is
-    0.
-    """
+    """A value that can be a dictionary key, equal for what Spark puts into the same group: NaN is NaN, -0.0 is 0."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, list | tuple):

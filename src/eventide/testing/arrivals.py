@@ -1,6 +1,6 @@
 """From a source's rows to what reaches the operator: the resolution chain, WHERE, SELECT in FROM, the packed columns.
 
-    SQL override -> the column that the source declares -> what the source knows of the row -> the time of the batch
+    SQL override -> the column that the source declares -> what the source knows about the row -> the time of the batch
 
 On Spark these are expressions that Spark evaluates; here they are evaluated row by row.
 """
@@ -16,7 +16,7 @@ from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE, UNPARSEABLE
 from eventide.plan.logical import Explode, Filter, Source
 from eventide.plan.names import field_path
-from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.physical import EventTimeWatermark, Input
 from eventide.testing.expressions import evaluate, holds, unsupported
 from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
 
@@ -25,65 +25,65 @@ Values = Mapping[str, Any]  # by lower-case name
 
 @dataclass(frozen=True)
 class Arrival:
-    """A row as it reaches the operator: its time or what is wrong with it, and its packed columns."""
+    """A row as it reaches the operator: its time, or what is wrong with it, and its packed columns."""
 
     time: int | None
     problem: str | None
     packed: Mapping[str, Any]
     original: Mapping[str, Any]  # by the user's names
     mark: int | None = None  # the watermark that the row carries
-    identity: Any = None  # the source and what its DEDUPLICATE BY names; None for a row that cannot be a duplicate
+    identity: Any = None  # the source and the values of its DEDUPLICATE BY columns; None: cannot be a duplicate
     within: int = 0
+    input: int = 0  # the number of the input that it came from
+    is_declared: bool = True  # whether its time is the one that was declared, and not a fallback
 
 
-def arrivals_of(
-    physical: Physical, branch: Branch, rows: Sequence[Sequence[Any]], now: int, received: int
-) -> Iterator[Arrival]:
-    """What a branch of the query makes of rows that were written at `received`, in a batch that begins at `now`."""
-    names = [column.name for column in physical.stream.query.columns]
+def arrivals_of(number: int, input: Input, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
+    """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`."""
+    names = [column.name for column in input.columns]
     for values in rows:
-        row, time, problem = _scanned(branch, values, now, received)
-        identity, mark = _identity(branch.source, row), _mark(branch, row, problem)
-        kept = _stepped(branch, row, problem)
+        row, time, problem, is_declared = _scanned(input, values, now, received)
+        identity, mark = _identity(input.source, row), _mark(input, row, problem)
+        kept = _stepped(input, row, problem)
         if kept is None:
             continue
         original = dict(zip(names, kept.values(), strict=True))
         row = {name.lower(): value for name, value in original.items()}
-        time, problem = _overridden(physical.time, row, time, problem, branch.source, now)
-        packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in physical.packed}
-        within = branch.source.dedup.within if branch.source.dedup is not None else 0
-        yield Arrival(time, problem, packed, original, mark, identity, within)
+        time, problem, is_overridden = _overridden(input.time, row, time, problem, input.source, now)
+        packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in input.packed}
+        within = input.source.dedup.within if input.source.dedup is not None else 0
+        yield Arrival(time, problem, packed, original, mark, identity, within, number, is_declared or is_overridden)
 
 
-def is_carried(branch: Branch) -> bool:
-    """Whether rows carry the watermark, in place of event time and lag."""
-    return isinstance(branch.watermark, EventTimeWatermark) and branch.watermark.carried is not None
+def is_carried(input: Input) -> bool:
+    """Whether rows carry the watermark themselves, instead of event time and lag."""
+    return isinstance(input.watermark, EventTimeWatermark) and input.watermark.carried is not None
 
 
 def _scanned(
-    branch: Branch, values: Sequence[Any], now: int, received: int
-) -> tuple[dict[str, Any], int | None, str | None]:
-    """A source's row, its event time, and what is wrong with it."""
-    source = branch.source
+    input: Input, values: Sequence[Any], now: int, received: int
+) -> tuple[dict[str, Any], int | None, str | None, bool]:
+    """A source's row, its event time, what is wrong with it, and whether the time is the declared one."""
+    source = input.source
     try:
         converted = [decoded(value, column.type) for value, column in zip(values, source.columns, strict=True)]
     except UndecodableError:
-        return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE
+        return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE, True
     row = {column.name.lower(): value for column, value in zip(source.columns, converted, strict=True)}
-    if not isinstance(branch.watermark, EventTimeWatermark):
-        return row, now, None
+    if not isinstance(input.watermark, EventTimeWatermark):
+        return row, now, None, True
     value, type = _declared(source, row)
     if value is None:
         known = _metadata(source, row)
-        return row, received if known is None else known, None
+        return row, received if known is None else known, None, False
     time = event_time(value, event_time_types.resolve(type))
     if time is None:
-        return row, None, UNPARSEABLE
-    return row, time, FUTURE if time > now + source.max_future_skew else None
+        return row, None, UNPARSEABLE, True
+    return row, time, FUTURE if time > now + source.max_future_skew else None, True
 
 
 def _declared(source: Source, row: Values) -> tuple[Any, str]:
-    """The value of the declared event time and its type. Of several messages the first that is there counts."""
+    """The value of the declared event time and its type. Of several messages, the first that is not NULL counts."""
     for declaration in source.messages:
         message, _, column = declaration.column.lower().partition(".")
         if row[message] is not None:
@@ -94,7 +94,7 @@ def _declared(source: Source, row: Values) -> tuple[Any, str]:
 
 
 def _metadata(source: Source, row: Values) -> int | None:
-    """The time of receipt that the row itself holds, unless that is the event time."""
+    """The time of receipt in the row itself, unless that column is the event time."""
     declared = {time.column.lower() for time in source.messages or ((source.event_time,) if source.event_time else ())}
     for name in METADATA_COLUMNS:
         value = None if name in declared else row.get(name)
@@ -110,9 +110,9 @@ def _metadata(source: Source, row: Values) -> int | None:
     return None
 
 
-def _mark(branch: Branch, row: Values, problem: str | None) -> int | None:
-    sql, declared = branch.source.watermark_sql, branch.source.event_time
-    if not is_carried(branch) or sql is None or declared is None or problem == UNDECODABLE:
+def _mark(input: Input, row: Values, problem: str | None) -> int | None:
+    sql, declared = input.source.watermark_sql, input.source.event_time
+    if not is_carried(input) or sql is None or declared is None or problem == UNDECODABLE:
         return None
     value = evaluate(sql, row)
     if value is None or isinstance(value, dt.datetime):
@@ -121,7 +121,7 @@ def _mark(branch: Branch, row: Values, problem: str | None) -> int | None:
 
 
 def _identity(source: Source, row: Values) -> Any:
-    """NULL is no id: the row is never a duplicate."""
+    """NULL is not an id: the row is never a duplicate."""
     values = () if source.dedup is None else tuple(_field(source, row, name) for name in source.dedup.columns)
     return None if not values or all(value is None for value in values) else (source.name, *values)
 
@@ -134,10 +134,11 @@ def _field(source: Source, row: Values, name: str) -> Any:
     return value
 
 
-def _stepped(branch: Branch, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
-    """The row behind the filters and projections of its branch; None if a filter holds it back. A row that did not
-    decode has no values to judge it by, and passes."""
-    for step in branch.steps:
+def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
+    """The row after the filters and projections of its input; None if a filter removes it. A row that could not be
+    decoded has no values to judge it by, and passes.
+    """
+    for step in input.steps:
         if isinstance(step, Filter):
             if problem != UNDECODABLE and not holds(step.condition, row):
                 return None
@@ -150,10 +151,10 @@ def _stepped(branch: Branch, row: dict[str, Any], problem: str | None) -> dict[s
 
 def _overridden(
     sql: str | None, row: Values, time: int | None, problem: str | None, source: Source, now: int
-) -> tuple[int | None, str | None]:
-    """The time that the query itself names, where it is not NULL, in place of what the scan found."""
+) -> tuple[int | None, str | None, bool]:
+    """The time that the query itself names, if it is not NULL, instead of what the scan found; and whether it is."""
     value = None if sql is None or problem == UNDECODABLE else evaluate(sql, row)
     if value is None:
-        return time, problem
+        return time, problem, False
     given = micros_of(value)
-    return given, FUTURE if given > now + source.max_future_skew else None
+    return given, FUTURE if given > now + source.max_future_skew else None, True

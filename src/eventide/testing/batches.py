@@ -1,7 +1,7 @@
-"""The engine's batches in one process, without Spark: what ReferenceModel and KernelRunner have in common.
+"""The engine's batches in one process, without Spark: the common part of ReferenceModel and KernelRunner.
 
-A batch is judged under the watermark of the batches before it. Then the watermark moves, and whatever waited for it
-happens, which on Spark is the batch without data that follows. Times are microseconds since the epoch.
+A batch is judged by the watermark of the batches before it. Then the watermark moves, and whatever was waiting for it
+happens; on Spark that is the batch without data that follows. Times are microseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventide.errors import EngineError
-from eventide.eventtime.watermark import WatermarkGenerator, WatermarkPropagator
 from eventide.plan.logical import Stream
-from eventide.plan.physical import Branch, EventTimeWatermark, Physical
+from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.testing.arrivals import Arrival, arrivals_of, is_carried
 from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import micros_of
+from eventide.testing.watermark import WatermarkGenerator, WatermarkPropagator
 
-MILLISECOND = 1000  # microseconds; Spark's watermark has no finer step
+MILLISECOND = 1000  # microseconds; Spark's watermark is no finer
 _OPERATOR, _SINK = "operator", "sink"
 
 Rows = Mapping[str, Sequence[Sequence[Any]]]  # by source, values in column order
@@ -40,7 +40,7 @@ class Payload:
 
 @dataclass
 class Step:
-    """What one batch gave, batches that close windows included; `counts` are those of this batch alone."""
+    """The results of one batch, including what closes after it; `counts` are those of this batch alone."""
 
     main: list[dict[str, Any]] = field(default_factory=list)
     side: list[Payload] = field(default_factory=list)
@@ -49,17 +49,17 @@ class Step:
 
 
 class BatchRunner(ABC):
-    """Runs one stream batch by batch. Subclasses compute; this class knows when, and what a row's time is."""
+    """Runs one stream batch by batch. Subclasses do the computing; this class knows when, and what a row's time is."""
 
     def __init__(self, stream: Stream, resolution: int = MILLISECOND) -> None:
         self.physical = plan(stream)
         self._resolution = resolution
-        self._branches = {f"source {number}": branch for number, branch in enumerate(self.physical.branches)}
-        self._generators = {name: WatermarkGenerator(_lag(branch)) for name, branch in self._branches.items()}
+        self._inputs = {f"input {number}": input for number, input in enumerate(self.physical.inputs)}
+        self._generators = {name: WatermarkGenerator(_lag(input)) for name, input in self._inputs.items()}
         self._propagator = WatermarkPropagator()
-        for name in (*self._branches, _OPERATOR, _SINK):
+        for name in (*self._inputs, _OPERATOR, _SINK):
             self._propagator.add_operator(name)
-        for name in self._branches:
+        for name in self._inputs:
             self._propagator.add_edge(name, _OPERATOR)
         self._propagator.add_edge(_OPERATOR, _SINK)
         self.totals: Counter[str] = Counter()
@@ -71,11 +71,11 @@ class BatchRunner(ABC):
 
     @property
     def watermarks(self) -> dict[str, int | None]:
-        """Of each source by its name, the lowest if the stream reads it twice."""
+        """By source name; the lowest if the stream reads a source twice."""
         marks: dict[str, int | None] = {}
-        for name, branch in self._branches.items():
-            own, known = self._generators[name].current, marks.get(branch.source.name, self._generators[name].current)
-            marks[branch.source.name] = None if own is None or known is None else min(own, known)
+        for name, input in self._inputs.items():
+            own, known = self._generators[name].current, marks.get(input.source.name, self._generators[name].current)
+            marks[input.source.name] = None if own is None or known is None else min(own, known)
         return marks
 
     def batch(
@@ -90,34 +90,34 @@ class BatchRunner(ABC):
         """
         step = Step()
         arrivals: list[Arrival] = []
-        for name, branch in self._branches.items():
+        for number, (name, input) in enumerate(self._inputs.items()):
             generator = self._generators[name]
-            given = (rows or {}).get(branch.source.name, ())
-            for arrival in arrivals_of(self.physical, branch, given, now, now if received is None else received):
+            given = (rows or {}).get(input.source.name, ())
+            for arrival in arrivals_of(number, input, given, now, now if received is None else received):
                 arrivals.append(arrival)
-                self._observe(generator, branch, arrival)
-            if advance and branch.source.name in advance:
-                generator.advance_to(advance[branch.source.name])
+                self._observe(generator, input, arrival)
+            if advance and input.source.name in advance:
+                generator.advance_to(advance[input.source.name])
         step.counts["rows_in"] = len(arrivals)
         if arrivals:
             self._take(arrivals, self.watermark, now, step)
         return self._end(step, now)
 
     def mark_idle(self, source: str, now: int = 0) -> Step:
-        """The source no longer holds the watermark back, until it has rows again."""
-        for name, branch in self._branches.items():
-            if branch.source.name == source:
+        """The source stops holding the watermark back until it has rows again."""
+        for name, input in self._inputs.items():
+            if input.source.name == source:
                 self._propagator.mark_idle(name)
         return self._end(Step(), now)
 
     def tick(self, now: int = 0) -> Step:
-        """Processing time has passed: what EMIT EVERY waits for."""
+        """Processing time has passed, which is what EMIT EVERY waits for."""
         step = Step(watermark=self.watermark)
         self._tick(self.watermark, now, step)
         return self._finished(step)
 
     def flush(self, now: int = 0) -> Step:
-        """A graceful stop: what has begun by the latest event time is given out."""
+        """A graceful stop: emits what has begun by the latest event time."""
         step = Step(watermark=self.watermark)
         if self._newest is not None:
             self._flush(self._newest, self.watermark, now, step)
@@ -137,18 +137,20 @@ class BatchRunner(ABC):
     @abstractmethod
     def _flush(self, until: int, watermark: int | None, now: int, step: Step) -> None: ...
 
-    def _observe(self, generator: WatermarkGenerator, branch: Branch, arrival: Arrival) -> None:
+    def _observe(self, generator: WatermarkGenerator, input: Input, arrival: Arrival) -> None:
         """A row with a problem never moves the watermark; one that carries a watermark moves it by that alone."""
         if arrival.problem is not None or arrival.time is None:
             return
         self._newest = arrival.time if self._newest is None else max(self._newest, arrival.time)
-        if not is_carried(branch):
+        if not arrival.is_declared:
+            return
+        if not is_carried(input):
             generator.observe(arrival.time)
         elif arrival.mark is not None:
             generator.advance_to(arrival.mark)
 
     def _end(self, step: Step, now: int) -> Step:
-        """The end of a batch: the watermark moves, and what waited for it happens."""
+        """The end of a batch: the watermark moves, and what was waiting for it happens."""
         for name, generator in self._generators.items():
             claimed = None if generator.current is None else generator.current // self._resolution * self._resolution
             if claimed is not None and claimed != self._propagator.watermark(name):
@@ -161,24 +163,24 @@ class BatchRunner(ABC):
     def _finished(self, step: Step) -> Step:
         used = sum(count for name, count in step.counts.items() if name != "rows_in")
         if used != step.counts["rows_in"]:
-            raise EngineError(f"{step.counts['rows_in']} rows came in, accounted for is {dict(step.counts)}")
+            raise EngineError(f"{step.counts['rows_in']} rows came in, but the counts are {dict(step.counts)}")
         self.totals.update(step.counts)
         step.main = list(finish(self.physical, step.main))
         return step
 
 
-def _lag(branch: Branch) -> int:
-    return branch.watermark.lag if isinstance(branch.watermark, EventTimeWatermark) else 0
+def _lag(input: Input) -> int:
+    return input.watermark.lag if isinstance(input.watermark, EventTimeWatermark) else 0
 
 
-# From what the operator gives to the user's columns ------------------------------------------------------------------
+# From the operator's output to the user's columns --------------------------------------------------------------------
 
 
 def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """HAVING and the select list, over rows with the operator's columns."""
     for row in rows:
         known = {name.lower(): value for name, value in row.items()}
-        if physical.window is not None:
+        if known.get("window_start") is not None:
             known["window_id"] = window_id(physical.plan_id, known["window_start"], known["window_end"])
         if physical.having is None or holds(physical.having, known):
             yield {named.name: evaluate(named.sql, known) for named in physical.outputs}

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
-import sqlglot
 from sqlglot import expressions as exp
 
 from eventide.errors import EventideError
+from eventide.tasks.scalars import parsed
 
 Row = Mapping[str, Any]  # by lower-case column name
 
@@ -25,13 +24,8 @@ class UnsupportedExpressionError(EventideError):
 
 def unsupported(what: str) -> UnsupportedExpressionError:
     return UnsupportedExpressionError(
-        f"the reference model does not know {what}", help="run it on Spark, or write it with simpler means"
+        f"the reference model does not know {what}", help="run it on Spark, or write it more simply"
     )
-
-
-@lru_cache(maxsize=4096)
-def parsed(sql: str) -> exp.Expr:
-    return sqlglot.parse_one(sql, dialect="spark")
 
 
 def evaluate(sql: str, row: Row) -> Any:

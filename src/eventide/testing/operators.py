@@ -1,8 +1,8 @@
-"""The windows of the reference model, row by row: each a plain list of what is open and a few rules.
+"""The windows of the reference model, row by row: each is a plain list of what is open and a few rules.
 
 An operator is told of rows (`take`, all rows of a batch under the watermark before it), of the watermark (`pass_time`),
 of the clock (`tick`) and of a graceful stop (`flush`). It emits rows with the columns window_start, window_end,
-emit_epoch, op, __k0.., __a0.. and hands back, by kind, the rows that it did not use.
+emit_epoch, op, __k0.., __a0.. and returns, by kind, the rows that it did not use.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eventide.eventtime.lateness import AllowedLatenessTracker, SideOutputRouter
-from eventide.plan.logical import Cumulate, EmitMode, Hop, Session, Slide, Tumble
-from eventide.plan.physical import Physical
+from eventide.plan.modes import EmitMode
+from eventide.plan.physical import AggregateWindows, Physical
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble
 from eventide.testing.aggregates import frozen, result
+from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
 from eventide.testing.values import moment
 
 LATE, EVICTED, BEHIND = "allowed_lateness_exceeded", "max_groups", "behind_watermark"
@@ -23,11 +24,12 @@ LATE, EVICTED, BEHIND = "allowed_lateness_exceeded", "max_groups", "behind_water
 
 @dataclass(frozen=True)
 class Timed:
-    """A row with the event time under which it counts."""
+    """A row with the event time that counts for it."""
 
     time: int
     packed: Mapping[str, Any]
     original: Mapping[str, Any]
+    input: int = 0  # the number of the input that it came from
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ Sides = SideOutputRouter[Refused]
 
 
 class Operator(ABC):
-    """`emitted` is what has come out since somebody last looked; `sides` has channels late and evicted."""
+    """`emitted` is what was emitted since the last look; `sides` has the channels late and evicted."""
 
     def __init__(self, physical: Physical) -> None:
         self.physical = physical
@@ -49,7 +51,7 @@ class Operator(ABC):
 
     @property
     def horizon(self) -> int:
-        """How far behind the watermark a row may be that is still taken by itself."""
+        """How far behind the watermark a row may be and still be used on its own."""
         return 0
 
     @abstractmethod
@@ -62,7 +64,7 @@ class Operator(ABC):
         """Processing time has passed."""
 
     def flush(self, until: int) -> None:  # noqa: B027
-        """Give out what has begun by `until`."""
+        """Emit what has begun by `until`."""
 
 
 class PlainForward(Operator):
@@ -100,9 +102,7 @@ class OrderedForward(Operator):
 
 @dataclass(eq=False)
 class Held:
-    """One group's open window: its rows, how often it was emitted, and the emissions that a change log must take
-    back.
-    """
+    """One group's open window: its rows, how often it was emitted, and the emissions that a change log must retract."""
 
     key: Any
     start: int
@@ -118,13 +118,14 @@ class Windows(Operator):
 
     def __init__(self, physical: Physical) -> None:
         super().__init__(physical)
+        self.aggregates = physical.operator.aggregates if isinstance(physical.operator, AggregateWindows) else ()
         self.mode = physical.emit.mode
         self.lateness = 0 if self.mode is EmitMode.FINAL else physical.emit.allowed_lateness
         self.tracker: AllowedLatenessTracker[Held] = AllowedLatenessTracker(self.lateness)
         self.open: list[Held] = []
 
     def key_of(self, row: Timed) -> Any:
-        return frozen([row.packed[key.sql] for key in self.physical.keys])
+        return frozen([row.packed[key.sql] for key in self.physical.inputs[0].keys])
 
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         touched = self.assign(rows, watermark)
@@ -140,7 +141,7 @@ class Windows(Operator):
 
     @abstractmethod
     def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
-        """Put rows into windows, or aside; the windows that have changed, each once."""
+        """Put rows into windows, or to the side; returns the windows that have changed, each once."""
 
     def pass_time(self, watermark: int) -> None:
         if self.mode is EmitMode.ON_WATERMARK:
@@ -154,8 +155,8 @@ class Windows(Operator):
             self._emit([held for held in self.open if held.waits])
 
     def _emits_at_close(self, held: Held) -> bool:
-        """What has changed since its last emission; with EVERY all, so that the last emission of a window is its
-        result.
+        """The windows changed since their last emission; with EVERY all of them, so that a window's last emission is
+        its result.
         """
         return held.waits or self.mode is EmitMode.EVERY
 
@@ -172,12 +173,12 @@ class Windows(Operator):
 
     @abstractmethod
     def remember_flushed(self, begun: list[Held], until: int) -> None:
-        """These windows have given their results before their time, and take no more rows."""
+        """These windows have emitted their results early, and take no more rows."""
 
     def row_of(self, held: Held) -> dict[str, Any]:
-        keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.keys)}
+        keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
         packed = [row.packed for row in held.rows]
-        results = {call.name: result(call, packed) for call in self.physical.aggregates}
+        results = {call.name: result(call, packed) for call in self.aggregates}
         head = {"window_start": moment(held.start), "window_end": moment(held.end), "emit_epoch": held.epoch, "op": 1}
         return {**head, **keys, **results}
 
@@ -252,7 +253,7 @@ class Panes(Windows):
 
 
 class Cumulations(Panes):
-    """Windows that begin every `size` and grow by `step` at a time: a row is in those that end behind it."""
+    """Windows that begin every `size` and grow by `step` at a time: a row is in those that end after it."""
 
     def __init__(self, physical: Physical, window: Cumulate) -> None:
         super().__init__(physical, window)
@@ -266,8 +267,8 @@ class Cumulations(Panes):
 class Sessions(Windows):
     """Rows of a group no more than `gap` apart are in one window, which ends `gap` after the last of them.
 
-    The rows of a batch are first cut into islands; so their order does not matter. An island is late if it touches no
-    open session and would be a closed one by itself.
+    The rows of a batch are first split into islands, so their order does not matter. An island is late if it touches no
+    open session and would be a closed session on its own.
     """
 
     def __init__(self, physical: Physical, window: Session) -> None:
@@ -311,7 +312,7 @@ class Sessions(Windows):
         self._flushed += begun
 
     def _islands(self, rows: list[Timed]) -> list[Held]:
-        """Sessions of these rows alone, by the arrival of their first row."""
+        """Sessions of these rows alone, in the order in which their first rows arrived."""
         islands: list[Held] = []
         for row in sorted(rows, key=lambda row: row.time):
             key = self.key_of(row)
@@ -324,7 +325,7 @@ class Sessions(Windows):
         return sorted(islands, key=lambda island: min(rows.index(row) for row in island.rows))
 
     def _merge(self, island: Held, met: list[Held]) -> Held:
-        """The island and the sessions that it touches as one window; the same bounds are the same window."""
+        """Merge the island and the sessions it touches into one window; equal bounds mean the same window."""
         for held in met:
             self.open.remove(held)
             self.tracker.forget(held)
@@ -374,25 +375,10 @@ class Slides(Windows):
         return held.start + self._lookback
 
     def remember_flushed(self, begun: list[Held], until: int) -> None:
-        """Rows stay: later ones may reach back to them."""
+        """Rows are kept: later ones may reach back to them."""
 
     def row_of(self, held: Held) -> dict[str, Any]:
         within = [row for row in self._rows if self.key_of(row) == held.key and held.start <= row.time <= held.end]
         place = (held.key, held.start)
         self._epochs[place] = self._epochs.get(place, -1) + 1
         return super().row_of(replace(held, rows=within, epoch=self._epochs[place]))
-
-
-def operator(physical: Physical) -> Operator:
-    window = physical.window
-    match window:
-        case Tumble() | Hop():
-            return Panes(physical, window)
-        case Cumulate():
-            return Cumulations(physical, window)
-        case Session():
-            return Sessions(physical, window)
-        case Slide():
-            return Slides(physical, window)
-        case None:
-            return OrderedForward(physical) if physical.ordered else PlainForward(physical)

@@ -1,18 +1,21 @@
-"""The reference model: what a stream means, row by row in one process, to be read rather than to be fast.
+"""The reference model: what a stream means, row by row in one process, written to be read rather than to be fast.
 
-It shares nothing with the kernels. Spark and the kernels are right if they give what it gives.
+It shares nothing with the kernels. Spark and the kernels are right if they agree with it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.eventtime.lateness import Keep, LateDataHandler, Reassign, SideOutput
-from eventide.plan.logical import EmitMode, LatePolicy, Stream
+from eventide.plan.co_location import late_policy
+from eventide.plan.logical import Stream
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.physical import Physical
 from eventide.testing.arrivals import Arrival
 from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
-from eventide.testing.operators import BEHIND, Refused, Timed, Windows, operator
+from eventide.testing.lateness import Keep, LateDataHandler, Reassign, SideOutput
+from eventide.testing.operator_of import operator
+from eventide.testing.operators import BEHIND, Refused, Timed, Windows
 
 DUPLICATE = "duplicate_id"
 
@@ -24,18 +27,18 @@ class _Seen:
 
 
 class ReferenceModel(BatchRunner):
-    """One stream. Each call gives a `Step`: main rows, payloads, counts of the batch, the watermark after it."""
+    """One stream. Each call returns a `Step`: main rows, payloads, counts of the batch, the watermark after it."""
 
     def __init__(self, stream: Stream, resolution: int = MILLISECOND) -> None:
         super().__init__(stream, resolution)
         self._operator = operator(self.physical)
         self._handler = _handler(self.physical)
-        self._seen: dict[object, list[_Seen]] = {}  # by id, the rows that were taken
+        self._seen: dict[object, list[_Seen]] = {}  # by id, the rows that were used
         self._keeps_late = self.physical.emit.mode is not EmitMode.FINAL
 
     @property
     def is_open(self) -> bool:
-        """Whether a window waits for time to pass."""
+        """Whether a window is waiting for time to pass."""
         return isinstance(self._operator, Windows) and bool(self._operator.open)
 
     def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
@@ -44,14 +47,14 @@ class ReferenceModel(BatchRunner):
         for arrival in arrivals:
             time = self._admit(arrival, watermark, step)
             if time is not None:
-                rows.append(Timed(time, arrival.packed, arrival.original))
+                rows.append(Timed(time, arrival.packed, arrival.original, arrival.input))
         self._operator.take(rows, watermark)
         self._collect(step)
         refused = sum(step.counts[kind] for kind in ("late", "duplicate", "error", "evicted"))
         step.counts["used"] = len(arrivals) - refused
 
     def _admit(self, arrival: Arrival, watermark: int | None, step: Step) -> int | None:
-        """The time under which the row goes to the operator; None if it does not."""
+        """The event time with which the row reaches the operator; None if it does not."""
         if arrival.problem is not None or arrival.time is None:
             self._put_aside(step, "error", arrival.problem or "", arrival, arrival.time)
             return None
@@ -65,7 +68,7 @@ class ReferenceModel(BatchRunner):
         return decision.event_time
 
     def _is_duplicate(self, arrival: Arrival, time: int) -> bool:
-        """Whether a row with the same id was taken whose time is at most `within` away."""
+        """Whether a row with the same id, at most `within` away in time, was used."""
         if arrival.identity is None:
             return False
         known = self._seen.setdefault(arrival.identity, [])
@@ -75,7 +78,7 @@ class ReferenceModel(BatchRunner):
         return False
 
     def _forget(self, watermark: int | None) -> None:
-        """An id is forgotten when the watermark is so far past it that a row near it would be late by itself."""
+        """An id is forgotten once the watermark is so far past it that a row near it would be late anyway."""
         if watermark is not None:
             for identity, known in list(self._seen.items()):
                 self._seen[identity] = [
@@ -92,7 +95,7 @@ class ReferenceModel(BatchRunner):
 
     def _flush(self, until: int, watermark: int | None, now: int, step: Step) -> None:
         if self.physical.options.late_policy is LatePolicy.REASSIGN and watermark is not None:
-            until = max(until, watermark)  # where rows may have been moved
+            until = max(until, watermark)  # where rows may have been moved to
         self._operator.flush(until)
         self._collect(step)
 
@@ -115,9 +118,9 @@ class ReferenceModel(BatchRunner):
 
 
 def _handler(physical: Physical) -> LateDataHandler | None:
-    """What is done with rows behind the watermark before any window is asked."""
+    """What happens to rows behind the watermark before any window sees them."""
     policy, late = physical.options.late_policy, SideOutput("late")
-    if physical.ordered or policy is LatePolicy.STRICT:
+    if late_policy(physical) is LatePolicy.STRICT:
         return LateDataHandler(late)
     if policy is LatePolicy.REASSIGN:
         return LateDataHandler(Reassign(physical.options.max_lateness or 0, late))

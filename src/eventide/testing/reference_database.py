@@ -27,7 +27,7 @@ from eventide.testing.values import micros_of, moment
 
 @dataclass(frozen=True)
 class Item:
-    """What was told to a source: rows, or a watermark."""
+    """What was given to a source: rows, or a watermark."""
 
     rows: tuple[tuple[Any, ...], ...] = ()
     watermark: int | None = None
@@ -36,7 +36,7 @@ class Item:
 
 @dataclass
 class Running:
-    """A stream's model, how far it has read each source, and what it gave so far."""
+    """A stream's model, how far it has read each source, and its results so far."""
 
     model: ReferenceModel
     positions: dict[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Running:
 
 @dataclass
 class _State:
-    """What closing and opening again keeps."""
+    """What survives closing and reopening."""
 
     catalog: Catalog = field(default_factory=Catalog)
     items: dict[str, list[Item]] = field(default_factory=dict)
@@ -62,9 +62,7 @@ def wall_clock() -> int:
 
 
 class ReferenceDatabase:
-    """`checkpoint` is a folder that keeps everything; None keeps nothing. `clock` gives microseconds since the
-    epoch.
-    """
+    """`checkpoint` is a folder that keeps everything, or None. `clock` returns microseconds since the epoch."""
 
     def __init__(self, checkpoint: str | Path | None = None, clock: Callable[[], int] = wall_clock) -> None:
         self._file = None if checkpoint is None else Path(checkpoint) / "reference.pickle"
@@ -95,7 +93,7 @@ class ReferenceDatabase:
         self._tell(self._state.catalog.source(source).name, Item(watermark=at))
 
     def tick(self) -> None:
-        """One batch per stream with all that is new to it, then whatever the clock asks for."""
+        """One batch per stream with everything new to it, then whatever the clock makes due."""
         for name, running in self._state.streams.items():
             self._process(name, running)
 
@@ -103,7 +101,7 @@ class ReferenceDatabase:
         stream, is_late = self._state.catalog.resolve_readable(name)
         running = self._state.streams[stream]
         if is_late:
-            columns = [column.name for column in running.model.physical.stream.query.columns]
+            columns = [column.name for column in running.model.physical.inputs[0].columns]
             return _result(columns, [dict(payload.original) for payload in running.side if payload.kind == "late"])
         return _result([named.name for named in running.model.physical.outputs], running.main)
 
@@ -170,7 +168,7 @@ class ReferenceDatabase:
 
 
 def _heartbeat(model: ReferenceModel) -> Heartbeat:
-    by_name = {branch.source.name: branch for branch in model.physical.branches}
+    by_name = {input.source.name: input for input in model.physical.inputs}
     timings = [
         SourceTiming(name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark))
         for name, b in by_name.items()

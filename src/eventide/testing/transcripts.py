@@ -1,18 +1,18 @@
-"""Transcripts: what a stream must give, step by step, as data.
+"""Transcripts: what a stream must emit, step by step, as data.
 
 A case is a mapping with `name`, `sql` and either `fails` (text that the error must contain) or `steps`, each of them
 one of
 
     write:     {source: [[...], ...]}    rows in column order; processed before the next step
     advance:   {source: ms}              an external watermark
-    expect:    {stream: [[...], ...]}    the rows given since the last `expect`, in any order
+    expect:    {stream: [[...], ...]}    the rows emitted since the last `expect`, in any order
     late | duplicate | error | evicted | rejected | shed: {stream: n}     payloads of that kind so far
     watermark: {stream: ms}
     accounts:  {stream: {name: n}}
     stop:      graceful | quick
     restart:   true                      close, and open again on the same checkpoint
 
-The same case may be played whole, with a restart after every write, or one row at a time (unless `batching` says that
+The same case can be played whole, with a restart after every write, or one row at a time (unless `batching` says that
 its outcome depends on where batches end).
 """
 
@@ -33,7 +33,7 @@ from eventide.result import Result
 
 
 class Playable(Protocol):
-    """What a transcript needs of a database: `eventide.Database` and `ReferenceDatabase` have it."""
+    """What a transcript needs from a database; `eventide.Database` and `ReferenceDatabase` provide it."""
 
     def execute(self, sql: str) -> Result: ...
 
@@ -60,7 +60,7 @@ Connect = Callable[[str], Playable]
 
 
 class TranscriptError(AssertionError):
-    """A step did not give what the transcript says."""
+    """A step did not do what the transcript says."""
 
 
 def comparable(value: Any) -> Any:
@@ -117,7 +117,7 @@ class Player:
             if wanted.lower() not in str(error).lower():
                 raise TranscriptError(f"{self.case['name']}: the error does not say {wanted!r}: {error}") from None
             return
-        raise TranscriptError(f"{self.case['name']}: accepted, and should not have been")
+        raise TranscriptError(f"{self.case['name']}: accepted, but should not have been")
 
     def _step(self, verb: str, body: Any) -> None:
         if verb in SIDE_KINDS:

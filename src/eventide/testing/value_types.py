@@ -8,8 +8,9 @@ import pyarrow as pa
 from sqlglot import expressions as exp
 
 from eventide.plan.logical import Project
-from eventide.plan.physical import Branch, PackedAggregate, Physical
-from eventide.testing.expressions import parsed, unsupported
+from eventide.plan.physical import Input, PackedAggregate, Physical
+from eventide.tasks.scalars import parsed
+from eventide.testing.expressions import unsupported
 from eventide.testing.values import arrow_type
 
 Types = Mapping[str, pa.DataType]  # by lower-case name
@@ -34,21 +35,16 @@ _TRUTHS = (
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 
 
-def packed_types(physical: Physical) -> dict[str, pa.DataType]:
-    """The types of the packed columns, by their names."""
-    rows = row_types(physical)
-    return {named.name: typed(parsed(named.sql), rows) for named in physical.packed}
-
-
-def row_types(physical: Physical) -> dict[str, pa.DataType]:
-    """The types of the relation's columns: those of its branches, widened to a common one."""
-    branches = [_branch(branch) for branch in physical.branches]
-    names = [column.name.lower() for column in physical.stream.query.columns]
-    return {name: common(kinds) for name, *kinds in zip(names, *branches, strict=True)}
+def packed_types(physical: Physical, side: int = 0) -> dict[str, pa.DataType]:
+    """The types of one side's packed columns, by their names: those of its inputs, widened to common ones."""
+    inputs = [input for input in physical.inputs if input.side == side]
+    kinds = [[typed(parsed(named.sql), _row_types(input)) for named in input.packed] for input in inputs]
+    names = [named.name for named in inputs[0].packed]
+    return {name: common(found) for name, *found in zip(names, *kinds, strict=True)}
 
 
 def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
-    """The type that Spark gives an aggregate call."""
+    """The result type of an aggregate call in Spark."""
     if call.function == "count":
         return pa.int64()
     kind = types[call.inputs[0]]
@@ -61,7 +57,7 @@ def result_type(call: PackedAggregate, types: Types) -> pa.DataType:
 
 
 def common(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """The type that holds values of all of these."""
+    """A type that can hold values of all of these."""
     if len(set(kinds)) == 1:
         return kinds[0]
     if not all(kind in _WIDTHS for kind in kinds):
@@ -97,9 +93,10 @@ def typed(node: exp.Expr, types: Types) -> pa.DataType:
     raise unsupported(f"the type of {node.sql(dialect='spark')}")
 
 
-def _branch(branch: Branch) -> list[pa.DataType]:
-    types = {column.name.lower(): arrow_type(column.type) for column in branch.source.columns}
-    for step in branch.steps:
+def _row_types(input: Input) -> dict[str, pa.DataType]:
+    """The types of an input's columns behind its steps."""
+    types = {column.name.lower(): arrow_type(column.type) for column in input.source.columns}
+    for step in input.steps:
         if isinstance(step, Project):
             types = {column.name.lower(): typed(parsed(column.sql), types) for column in step.columns}
-    return list(types.values())
+    return types

@@ -15,7 +15,10 @@ from eventide.eventtime.registry import CustomParser, EpochUnit, EventTimeType, 
 from eventide.testing.expressions import unsupported
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-EARLIEST, LATEST = -62_135_596_799_999_000, 253_402_300_799_999_999  # year 1, less a millisecond, to year 9999
+EARLIEST, LATEST = (
+    -62_135_596_799_999_000,
+    253_402_300_799_999_999,
+)  # from the year 1, less a millisecond, to the year 9999
 
 _ARROW = {
     "tinyint": pa.int8(),
@@ -32,7 +35,7 @@ _ARROW = {
 
 
 class UndecodableError(ValueError):
-    """A value that Spark's JSON reader would not take for the column."""
+    """A value that Spark's JSON reader would not accept for the column."""
 
 
 def arrow_type(ddl: str) -> pa.DataType:
@@ -45,7 +48,7 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 def decoded(value: Any, ddl: str) -> Any:
-    """A value written for a column of Spark type `ddl`, as Python holds it."""
+    """A value written to a column of Spark type `ddl`, as a Python value."""
     if value is None:
         return None
     kind = ddl.partition("(")[0].partition("<")[0]
@@ -63,7 +66,7 @@ def decoded(value: Any, ddl: str) -> Any:
 def _whole(bits: int) -> Callable[[Any], int]:
     def decode(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
-            raise UndecodableError(f"{value!r} is no whole number of {bits + 1} bits")
+            raise UndecodableError(f"{value!r} is not a whole number of {bits + 1} bits")
         return value
 
     return decode
@@ -71,7 +74,7 @@ def _whole(bits: int) -> Callable[[Any], int]:
 
 def _float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
-        raise UndecodableError(f"{value!r} is no number")
+        raise UndecodableError(f"{value!r} is not a number")
     return float(value)
 
 
@@ -79,12 +82,12 @@ def _decimal(value: Any) -> decimal.Decimal:
     try:
         return decimal.Decimal(str(value))
     except decimal.InvalidOperation:
-        raise UndecodableError(f"{value!r} is no number") from None
+        raise UndecodableError(f"{value!r} is not a number") from None
 
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise UndecodableError(f"{value!r} is no boolean")
+        raise UndecodableError(f"{value!r} is not a boolean")
     return value
 
 
@@ -97,7 +100,7 @@ def _timestamp(value: Any) -> dt.datetime:
     if isinstance(value, dt.datetime):
         return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
     if micros is None:
-        raise UndecodableError(f"{value!r} is no timestamp")
+        raise UndecodableError(f"{value!r} is not a timestamp")
     return moment(micros)
 
 
@@ -105,7 +108,7 @@ def _date(value: Any) -> dt.date:
     try:
         return value if isinstance(value, dt.date) else dt.date.fromisoformat(value)
     except (TypeError, ValueError):
-        raise UndecodableError(f"{value!r} is no date") from None
+        raise UndecodableError(f"{value!r} is not a date") from None
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
@@ -147,7 +150,7 @@ def iso_micros(text: str) -> int | None:
 def event_time(value: Any, parser: EventTimeType) -> int | None:
     """Microseconds since the epoch; None for a value that does not parse."""
     if isinstance(parser, CustomParser):
-        raise unsupported("event-time types of the user's own")
+        raise unsupported("custom event-time types")
     micros = _parsed(value, parser)
     return micros if micros is not None and EARLIEST <= micros <= LATEST else None
 

@@ -63,11 +63,11 @@ def test_a_pattern_matches_as_in_spark(tmp_path: Path, pattern: str, expected: l
 @pytest.mark.parametrize(
     ("part", "yes", "no"), [("a.b", "a.b", "axb"), ("[a-c]?", "bx", "dx"), ("[[]", "[", "]"), ("[!a]*", "bc", "ac")]
 )
-def test_characters_of_regular_expressions_mean_themselves(part: str, yes: str, no: str) -> None:
+def test_special_characters_of_regular_expressions_are_literal(part: str, yes: str, no: str) -> None:
     assert name_pattern(part).fullmatch(yes) and not name_pattern(part).fullmatch(no)
 
 
-def test_braces_may_stand_inside_each_other() -> None:
+def test_braces_may_be_nested() -> None:
     assert expand_braces("a{b,c{d,e}}f{,g}") == ["abf", "abfg", "acdf", "acdfg", "acef", "acefg"]
     with pytest.raises(OptionError, match="not closed"):
         expand_braces("a{b")
@@ -102,7 +102,7 @@ def test_a_folder_that_has_just_changed_is_read_again_since_its_time_may_be_coar
     assert names(listing.new_files(set())) == names(listing.new_files(set())) == ["a"]
 
 
-def test_a_folder_that_comes_later_is_found(tmp_path: Path) -> None:
+def test_a_folder_that_appears_later_is_found(tmp_path: Path) -> None:
     now = time.time() + 3600
     listing = Listing(f"{tmp_path}/*/in", clock=lambda: now)
     (tmp_path / "x").mkdir()
@@ -130,7 +130,7 @@ def test_a_log_that_is_opened_again_holds_what_was_appended(tmp_path: Path) -> N
         assert [opened.end_near(1, room) for room in (0, 4, 5, 10, 19, 20, 30, 1000)] == [1, 1, 2, 2, 2, 3, 3, 6]
 
 
-def test_a_line_that_a_crash_has_cut_short_is_taken_away(tmp_path: Path) -> None:
+def test_a_line_that_a_crash_has_cut_short_is_removed(tmp_path: Path) -> None:
     DiscoveryLog(tmp_path).append(FILES)
     path = DiscoveryLog(tmp_path).path
     whole = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Every aggregate against a few lines of Python, over partials that were split and merged at random."""
+"""Every aggregate compared with a few lines of Python, over partials that were split and merged at random."""
 
 import math
 import random
@@ -132,7 +132,7 @@ TAKES_MORE = {"min_by", "max_by", "percentile_approx", "approx_percentile", "per
 
 
 @pytest.mark.parametrize("function", sorted(SUPPORTED - TAKES_MORE))
-def test_only_nulls_give_what_spark_gives(function: str) -> None:
+def test_only_nulls_have_the_same_result_as_in_spark(function: str) -> None:
     kind = pa.bool_() if function in ("bool_and", "bool_or", "every", "some", "any") else BIGINT
     lists = function in ("collect_list", "collect_set", "array_agg")
     result = (
@@ -205,7 +205,7 @@ def test_a_decimal_that_does_not_fit_is_null() -> None:
     assert one("sum", [Decimal("9.9"), Decimal("9.9")], pa.decimal128(2, 1), pa.decimal128(2, 1)) is None
 
 
-def test_a_decimal_sum_that_leaves_38_digits_on_its_way_is_right_and_one_that_ends_there_is_null() -> None:
+def test_a_decimal_sum_that_exceeds_38_digits_on_the_way_is_right_and_one_that_ends_there_is_null() -> None:
     kind, big = pa.decimal128(38, 0), Decimal(9 * 10**37)
     assert one("sum", [big, big], kind, kind) is None
     assert one("sum", [big, None, big, -big], kind, kind) == big
@@ -260,7 +260,7 @@ def test_min_by_and_max_by(function: str, expected: list[str | None]) -> None:
         assert [found["a"][0], found["b"][0]] == expected
 
 
-def test_both_zeros_are_the_same_to_the_order_of_min_by() -> None:
+def test_both_zeros_are_equal_in_the_order_of_min_by() -> None:
     order = pa.struct([("d", DOUBLE), ("n", BIGINT)])
     rows = {
         **{"g": pa.array(["a"] * 3), TS: pa.array(range(3), BIGINT), "x": pa.array(["x", "y", "z"])},

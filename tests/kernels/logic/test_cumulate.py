@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from eventide.errors import OptionError
-from eventide.kernels.logic.panes import CumulateSpec, PanedSpec
-from tests.kernels.harness import KEYED_SUMS, Driver, Row
+from tests.kernels.harness import KEYED_SUMS, Driver, Row, cumulating_spec, paned_spec
 from tests.kernels.model import CumulateModel
 
 FAR = 100_000
 
 
 def cumulate(size: int = 15, step: int = 5, **more: Any) -> Driver:
-    return Driver(CumulateSpec(size, step, **KEYED_SUMS, **more))
+    return Driver(cumulating_spec(size, step, **KEYED_SUMS, **more))
 
 
 def test_each_step_emits_what_came_since_the_window_began() -> None:
@@ -73,7 +72,7 @@ def test_a_quota_counts_the_groups_of_each_step() -> None:
 def test_cumulating_windows_emit_what_the_model_emits(size: int, step: int, emit: str, seed: int) -> None:
     chance = random.Random(seed)
     window = {"size": size, "slide": step, "offset": chance.choice([0, 1]), "lateness": chance.choice([0, 0, 5])}
-    model, driver = CumulateModel(**window), Driver(CumulateSpec(**window, **KEYED_SUMS, emit=emit, every=1))
+    model, driver = CumulateModel(**window), Driver(cumulating_spec(**window, **KEYED_SUMS, emit=emit, every=1))
     watermark, last, shown = -50, {}, {}
     for _ in range(12):
         rows: list[Row] = [
@@ -108,5 +107,5 @@ def test_the_order_of_rows_within_a_batch_does_not_change_the_bytes() -> None:
 
 def test_the_size_is_a_multiple_of_the_step() -> None:
     with pytest.raises(OptionError, match="not a multiple"):
-        CumulateSpec(10, 3)
-    assert CumulateSpec(10, 5).fingerprint() != PanedSpec(10, 5).fingerprint()
+        cumulating_spec(10, 3)
+    assert cumulating_spec(10, 5).fingerprint() != paned_spec(10, 5).fingerprint()

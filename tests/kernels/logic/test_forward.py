@@ -1,7 +1,8 @@
-from eventide.kernels.contract import Clock, iter_rows
+from eventide.kernels.contract import ROWTIME, Clock, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.state.memory_store import MemoryStore
+from eventide.plan.modes import LatePolicy
 from tests.kernels.harness import BIGINT, STRING, Driver, micros, table
 
 ORIGINALS = (("k", "__k0"), ("v", "__i0"))
@@ -10,12 +11,12 @@ ORDERED = ForwardSpec(ORIGINALS, (STRING, BIGINT), ordered=True)
 
 
 class Shard:
-    def __init__(self, spec: ForwardSpec, policy: str = "window") -> None:
-        self.kernel, self.store = IntakeSpec(spec, spec.sides, policy).build(), MemoryStore()
+    def __init__(self, spec: ForwardSpec, policy: LatePolicy = LatePolicy.WINDOW) -> None:
+        self.kernel, self.store = IntakeSpec(spec, policy).build(), MemoryStore()
 
     def rows(self, rows: list[tuple[object, ...]], watermark: int | None = None) -> list[object]:
         clock = Clock(watermark, 0)
-        self.output = self.kernel.on_rows(table(rows), clock, self.store)
+        self.output = self.kernel.on_rows({0: table(rows)}, clock, self.store)
         self.output = self.output.merge(self.kernel.on_time(clock, self.store))
         return [row["v"] for row in iter_rows(self.output.main)]
 
@@ -29,7 +30,7 @@ def test_rows_leave_as_they_come() -> None:
 
 
 def test_strict_forwarding_keeps_late_rows_apart() -> None:
-    shard = Shard(PLAIN, "strict")
+    shard = Shard(PLAIN, LatePolicy.STRICT)
     assert shard.rows([(50, "b", 3), (51, "b", 4)], watermark=50) == [4]
     assert shard.output.counts == {"used": 1, "late": 1}
 
@@ -69,7 +70,7 @@ def test_ordered_forwarding_is_always_strict() -> None:
     )
 
 
-def test_a_flush_lets_everything_go_and_nothing_older_follows() -> None:
+def test_a_flush_emits_everything_and_nothing_older_follows() -> None:
     shard = Shard(ORDERED)
     shard.rows([(5, "a", 1), (9, "a", 2)])
     assert [row["v"] for row in iter_rows(shard.kernel.on_flush(9, Clock(None, 0), shard.store).main)] == [1, 2]
@@ -94,5 +95,5 @@ def test_rows_spread_over_days_take_few_blobs() -> None:
 
 
 def test_the_driver_takes_forwarding_specs_too() -> None:
-    driver = Driver(IntakeSpec(ORDERED, ORDERED.sides))
-    assert driver.spec.main_schema.names == ["k", "v"]
+    driver = Driver(IntakeSpec(ORDERED))
+    assert driver.spec.main_schema.names == ["k", "v", ROWTIME]

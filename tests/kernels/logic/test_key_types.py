@@ -10,11 +10,8 @@ import pytest
 
 from eventide.kernels.aggregates import AggregateSpec
 from eventide.kernels.contract import Clock, KernelSpec, iter_rows
-from eventide.kernels.logic.panes import PanedSpec
-from eventide.kernels.logic.sessions import SessionSpec
-from eventide.kernels.logic.slides import SlideSpec
 from eventide.kernels.state.memory_store import MemoryStore
-from tests.kernels.harness import COUNT, table
+from tests.kernels.harness import COUNT, paned_spec, session_spec, slide_spec, table
 
 NAN = float("nan")
 KEYS: list[tuple[pa.DataType, list[Any]]] = [
@@ -39,10 +36,10 @@ KEYS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.null(), [None]),
 ]
 MAKERS: dict[str, Any] = {
-    "closing": lambda **keys: PanedSpec(10, 10, **keys),
-    "changes": lambda **keys: PanedSpec(10, 10, emit="changes", **keys),
-    "session": lambda **keys: SessionSpec(100, **keys),
-    "slide": lambda **keys: SlideSpec(100, 1, **keys),
+    "closing": lambda **keys: paned_spec(10, 10, **keys),
+    "changes": lambda **keys: paned_spec(10, 10, emit="changes", **keys),
+    "session": lambda **keys: session_spec(100, **keys),
+    "slide": lambda **keys: slide_spec(100, 1, **keys),
 }
 
 
@@ -53,7 +50,7 @@ def final_counts(spec: KernelSpec, kind: pa.DataType, values: list[Any]) -> Coun
     for number in range(2):
         rows = table([(1, "", 0)] * (2 * len(values)))
         rows = rows.set_column(rows.schema.get_field_index("__k0"), "__k0", pa.array(values * 2, kind))
-        tables += kernel.on_rows(rows, Clock(None, number), store).main
+        tables += kernel.on_rows({0: rows}, Clock(None, number), store).main
     tables += kernel.on_time(Clock(10_000, 0), store).main
     assert store.spaces() == []
     counts: dict[str, int] = {}
@@ -72,17 +69,17 @@ def test_every_type_can_be_a_key(kernel: str, kind: pa.DataType, values: list[An
 
 
 def test_an_aggregate_may_be_missing() -> None:
-    spec = PanedSpec(10, 10, keys=(("k", "__k0"),), key_types=(pa.string(),))
+    spec = paned_spec(10, 10, keys=(("k", "__k0"),), key_types=(pa.string(),))
     kernel, store = spec.build(), MemoryStore()
-    kernel.on_rows(table([(1, "A", 1), (2, "A", 1), (3, "B", 1)]), Clock(None, 0), store)
+    kernel.on_rows({0: table([(1, "A", 1), (2, "A", 1), (3, "B", 1)])}, Clock(None, 0), store)
     (found,) = kernel.on_time(Clock(10, 0), store).main
     assert found["__k0"].to_pylist() == ["A", "B"]
 
 
 def test_key_and_input_may_be_one_packed_column() -> None:
     longest = AggregateSpec("__a0", "max", ("__k0",), (pa.string(),), pa.string())
-    spec = PanedSpec(10, 10, keys=(("k", "__k0"),), key_types=(pa.string(),), aggregates=(longest,))
+    spec = paned_spec(10, 10, keys=(("k", "__k0"),), key_types=(pa.string(),), aggregates=(longest,))
     kernel, store = spec.build(), MemoryStore()
-    kernel.on_rows(table([(1, "A", 1)]), Clock(None, 0), store)
+    kernel.on_rows({0: table([(1, "A", 1)])}, Clock(None, 0), store)
     (found,) = kernel.on_time(Clock(10, 0), store).main
     assert found["__a0"].to_pylist() == ["A"]

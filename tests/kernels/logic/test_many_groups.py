@@ -3,10 +3,7 @@
 import random
 from collections import Counter, defaultdict
 
-from eventide.kernels.logic.panes import PanedSpec
-from eventide.kernels.logic.sessions import SessionSpec
-from eventide.kernels.logic.slides import SlideSpec
-from tests.kernels.harness import KEYED_SUMS, Driver, Row
+from tests.kernels.harness import KEYED_SUMS, Driver, Row, paned_spec, session_spec, slide_spec
 from tests.kernels.model import sums
 
 GROUPS, GAP = 4_000, 50
@@ -22,7 +19,7 @@ def batches(count: int, size: int, span: int) -> list[list[Row]]:
 
 def test_sessions_of_thousands_of_groups() -> None:
     stream = batches(4, 5_000, 1_000)
-    driver = Driver(SessionSpec(GAP, **KEYED_SUMS))
+    driver = Driver(session_spec(GAP, **KEYED_SUMS))
     for rows in stream:
         driver.batch(rows)
     by_key: dict[str, list[Row]] = defaultdict(list)
@@ -45,7 +42,7 @@ def test_sessions_of_thousands_of_groups() -> None:
 
 def test_a_change_log_of_thousands_of_groups_sums_up() -> None:
     stream = batches(4, 5_000, 300)
-    drivers = [Driver(PanedSpec(100, 50, **KEYED_SUMS, emit=mode)) for mode in ("changes", "on window close")]
+    drivers = [Driver(paned_spec(100, 50, **KEYED_SUMS, emit=mode)) for mode in ("changes", "on window close")]
     for driver in drivers:
         for number, rows in enumerate(stream):
             driver.batch(rows, watermark=number * 20)
@@ -59,7 +56,7 @@ def test_a_change_log_of_thousands_of_groups_sums_up() -> None:
 
 def test_every_row_of_thousands_of_groups_triggers_its_answer() -> None:
     (rows,) = batches(1, 6_000, 1_000)
-    driver = Driver(SlideSpec(100, 20, **KEYED_SUMS))
+    driver = Driver(slide_spec(100, 20, **KEYED_SUMS))
     driver.batch(rows)
     by_key: dict[str, list[Row]] = defaultdict(list)
     for row in rows:

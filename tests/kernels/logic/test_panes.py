@@ -6,17 +6,16 @@ import pytest
 from eventide.errors import OptionError
 from eventide.kernels.contract import Clock
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.logic.panes import PanedSpec
 from eventide.kernels.state.memory_store import MemoryStore
-from tests.kernels.harness import KEYED_SUMS, Driver, micros
+from tests.kernels.harness import KEYED_SUMS, Driver, micros, paned_spec
 
 
 def tumble(size: int = 10, **more: object) -> Driver:
-    return Driver(PanedSpec(size, size, **KEYED_SUMS, **more))  # type: ignore[arg-type]
+    return Driver(paned_spec(size, size, **KEYED_SUMS, **more))  # type: ignore[arg-type]
 
 
 def hop(size: int, slide: int, **more: object) -> Driver:
-    return Driver(PanedSpec(size, slide, **KEYED_SUMS, **more))  # type: ignore[arg-type]
+    return Driver(paned_spec(size, slide, **KEYED_SUMS, **more))  # type: ignore[arg-type]
 
 
 def test_a_window_closes_exactly_at_its_end() -> None:
@@ -51,12 +50,12 @@ def test_a_late_row_goes_aside_once_with_its_window() -> None:
 
 
 def test_a_row_is_late_whether_or_not_the_closing_call_has_run() -> None:
-    spec = PanedSpec(10, 10, **KEYED_SUMS)
-    kernel, store = IntakeSpec(spec, spec.sides).build(), MemoryStore()
+    spec = paned_spec(10, 10, **KEYED_SUMS)
+    kernel, store = IntakeSpec(spec).build(), MemoryStore()
     from tests.kernels.harness import table
 
-    kernel.on_rows(table([(1, "A", 1)]), Clock(None, 0), store)
-    output = kernel.on_rows(table([(2, "A", 1)]), Clock(10, 0), store)
+    kernel.on_rows({0: table([(1, "A", 1)])}, Clock(None, 0), store)
+    output = kernel.on_rows({0: table([(2, "A", 1)])}, Clock(10, 0), store)
     assert output.counts == {"late": 1}
     assert sum(found.num_rows for found in output.main) == 1
     assert kernel.on_time(Clock(10, 0), store).main == []
@@ -151,7 +150,7 @@ def test_null_is_a_group_of_its_own() -> None:
 
 
 def test_a_query_without_keys_has_one_row_per_window_that_had_rows() -> None:
-    driver = Driver(PanedSpec(10, 10, aggregates=KEYED_SUMS["aggregates"]))
+    driver = Driver(paned_spec(10, 10, aggregates=KEYED_SUMS["aggregates"]))
     driver.batch([(1, "A", 1), (2, "B", 2), (35, "A", 3)])
     assert driver.advance(100) == [(0, 10, 0, 1, 2, 3), (30, 40, 0, 1, 1, 3)]
 
@@ -186,7 +185,7 @@ def test_many_small_batches_are_compacted_to_the_same_bytes_in_any_order() -> No
 
 def test_groups_of_nested_keys_and_floats_compare_as_in_spark() -> None:
     kind = pa.struct([("a", pa.list_(pa.float64())), ("b", pa.string())])
-    spec = PanedSpec(10, 10, keys=(("k", "__k0"),), key_types=(kind,), aggregates=KEYED_SUMS["aggregates"][:1])
+    spec = paned_spec(10, 10, keys=(("k", "__k0"),), key_types=(kind,), aggregates=KEYED_SUMS["aggregates"][:1])
     from tests.kernels.harness import table
 
     keys = [
@@ -198,7 +197,7 @@ def test_groups_of_nested_keys_and_floats_compare_as_in_spark() -> None:
     ]
     rows = table([(n, "", n) for n in range(5)]).set_column(4, "__k0", pa.array(keys, kind))
     kernel, store = spec.build(), MemoryStore()
-    kernel.on_rows(rows, Clock(None, 0), store)
+    kernel.on_rows({0: rows}, Clock(None, 0), store)
     (found,) = kernel.on_time(Clock(10, 0), store).main
     assert found["__a0"].to_pylist() == [1, 1, 1, 2]
     assert found["__k0"].to_pylist()[:3] == [None, {"a": None, "b": None}, {"a": [], "b": "x"}]
@@ -206,4 +205,4 @@ def test_groups_of_nested_keys_and_floats_compare_as_in_spark() -> None:
 
 def test_a_slide_larger_than_the_size_is_refused() -> None:
     with pytest.raises(OptionError, match="slide 20 is larger than size 10"):
-        PanedSpec(10, 20)
+        paned_spec(10, 20)

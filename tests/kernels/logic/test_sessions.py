@@ -4,12 +4,11 @@ import pyarrow as pa
 import pytest
 
 from eventide.errors import OptionError
-from eventide.kernels.logic.sessions import SessionSpec
-from tests.kernels.harness import KEYED_SUMS, Driver, micros
+from tests.kernels.harness import KEYED_SUMS, Driver, micros, session_spec
 
 
 def session(gap: int = 5, **more: object) -> Driver:
-    return Driver(SessionSpec(gap, **KEYED_SUMS, **more))  # type: ignore[arg-type]
+    return Driver(session_spec(gap, **KEYED_SUMS, **more))  # type: ignore[arg-type]
 
 
 def test_a_session_closes_a_gap_after_its_last_event() -> None:
@@ -56,7 +55,7 @@ def test_groups_do_not_share_sessions() -> None:
 
 
 def test_without_keys_there_is_one_session_at_a_time() -> None:
-    driver = Driver(SessionSpec(5, aggregates=KEYED_SUMS["aggregates"]))
+    driver = Driver(session_spec(5, aggregates=KEYED_SUMS["aggregates"]))
     driver.batch([(1, "A", 1), (2, "B", 2)])
     driver.batch([(30, "A", 3)])
     assert driver.advance(99) == [(1, 7, 0, 1, 2, 3), (30, 35, 0, 1, 1, 3)]
@@ -177,11 +176,11 @@ def test_a_long_session_of_many_batches_stays_one_row() -> None:
 
 def test_keys_of_several_types() -> None:
     keys = {"keys": (("a", "__k0"), ("b", "__i0")), "key_types": (pa.string(), pa.int64())}
-    driver = Driver(SessionSpec(5, aggregates=KEYED_SUMS["aggregates"], **keys))  # type: ignore[arg-type]
+    driver = Driver(session_spec(5, aggregates=KEYED_SUMS["aggregates"], **keys))  # type: ignore[arg-type]
     driver.batch([(1, "A", 1), (2, "A", 2), (3, "A", 1), (4, "A", None)])
     assert [row[4:6] for row in driver.advance(99)] == [("A", 1), ("A", 2), ("A", None)]
 
 
 def test_a_gap_must_be_positive() -> None:
     with pytest.raises(OptionError, match="gap must be positive"):
-        SessionSpec(0)
+        session_spec(0)

@@ -3,12 +3,11 @@
 import pytest
 
 from eventide.errors import OptionError
-from eventide.kernels.logic.slides import SlideSpec
-from tests.kernels.harness import KEYED_SUMS, Driver, micros
+from tests.kernels.harness import KEYED_SUMS, Driver, micros, slide_spec
 
 
 def slide(lookback: int, lookahead: int | None = None, **more: object) -> Driver:
-    return Driver(SlideSpec(lookback, lookahead, **KEYED_SUMS, **more))  # type: ignore[arg-type]
+    return Driver(slide_spec(lookback, lookahead, **KEYED_SUMS, **more))  # type: ignore[arg-type]
 
 
 def test_without_lookahead_the_answer_leaves_at_once() -> None:
@@ -29,7 +28,7 @@ def test_rows_of_one_batch_see_each_other() -> None:
     ]
 
 
-def test_rows_of_one_moment_have_an_answer_each() -> None:
+def test_rows_with_equal_times_have_an_answer_each() -> None:
     driver = slide(10)
     assert driver.batch([(8, "A", 1), (8, "A", 2)]) == [(-2, 8, 0, 1, "A", 2, 3), (-2, 8, 1, 1, "A", 2, 3)]
     assert driver.batch([(8, "A", 4)]) == [(-2, 8, 2, 1, "A", 3, 7)]
@@ -64,7 +63,7 @@ def test_lateness_lets_older_rows_ask() -> None:
     assert driver.batch([(96, "A", 2)], watermark=100) == [(86, 96, 0, 1, "A", 1, 2)]
 
 
-def test_rows_that_nobody_can_need_are_forgotten() -> None:
+def test_rows_that_are_no_longer_needed_are_forgotten() -> None:
     driver = slide(10)
     for ts in range(0, 1_000, 10):
         driver.batch([(ts, "A", 1)], watermark=ts - 1)
@@ -75,6 +74,6 @@ def test_rows_that_nobody_can_need_are_forgotten() -> None:
 
 def test_other_emit_modes_are_refused() -> None:
     with pytest.raises(OptionError, match="one row per input row"):
-        SlideSpec(10, emit="changes")
+        slide_spec(10, emit="changes")
     with pytest.raises(OptionError, match="cannot be negative"):
-        SlideSpec(-1)
+        slide_spec(-1)

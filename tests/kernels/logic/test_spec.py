@@ -9,23 +9,20 @@ from eventide.errors import CheckpointError
 from eventide.kernels.contract import MAIN_FIELDS, Clock, KernelSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
-from eventide.kernels.logic.panes import PanedSpec
-from eventide.kernels.logic.sessions import SessionSpec
-from eventide.kernels.logic.slides import SlideSpec
 from eventide.kernels.state.memory_store import MemoryStore
-from tests.kernels.harness import KEYED, KEYED_SUMS, SUM, table
+from tests.kernels.harness import KEYED, KEYED_SUMS, SUM, paned_spec, session_spec, slide_spec, table
 
 SPECS: list[KernelSpec] = [
-    PanedSpec(10, 10, **KEYED_SUMS),
-    PanedSpec(10, 5, **KEYED_SUMS),
-    PanedSpec(10, 10, **KEYED_SUMS, emit="changes"),
-    PanedSpec(20, 10, **KEYED_SUMS),
-    PanedSpec(10, 10, 1, **KEYED_SUMS),
-    PanedSpec(10, 10, **KEYED, aggregates=(SUM,)),
-    SessionSpec(10, **KEYED_SUMS),
-    SessionSpec(11, **KEYED_SUMS),
-    SlideSpec(10, **KEYED_SUMS),
-    SlideSpec(10, 5, **KEYED_SUMS),
+    paned_spec(10, 10, **KEYED_SUMS),
+    paned_spec(10, 5, **KEYED_SUMS),
+    paned_spec(10, 10, **KEYED_SUMS, emit="changes"),
+    paned_spec(20, 10, **KEYED_SUMS),
+    paned_spec(10, 10, 1, **KEYED_SUMS),
+    paned_spec(10, 10, **KEYED, aggregates=(SUM,)),
+    session_spec(10, **KEYED_SUMS),
+    session_spec(11, **KEYED_SUMS),
+    slide_spec(10, **KEYED_SUMS),
+    slide_spec(10, 5, **KEYED_SUMS),
     ForwardSpec((("v", "__i0"),), (pa.int64(),)),
     ForwardSpec((("v", "__i0"),), (pa.int64(),), ordered=True),
 ]
@@ -33,7 +30,7 @@ SPECS: list[KernelSpec] = [
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_spec_survives_pickling(spec: KernelSpec) -> None:
-    wrapped = IntakeSpec(spec, spec.sides, dedup_within=5)  # type: ignore[attr-defined, arg-type]
+    wrapped = IntakeSpec(spec, dedup_within=(5,))  # type: ignore[attr-defined, arg-type]
     copy = pickle.loads(pickle.dumps(wrapped))
     assert copy == wrapped
     assert (copy.fingerprint(), copy.main_schema) == (wrapped.fingerprint(), wrapped.main_schema)
@@ -46,8 +43,8 @@ def test_specs_whose_state_differs_have_different_fingerprints() -> None:
 
 def test_what_does_not_touch_the_state_does_not_touch_the_fingerprint() -> None:
     renamed = {**KEYED_SUMS, "keys": (("other name", "__k0"),), "originals": ()}
-    assert PanedSpec(10, 10, **renamed, lateness=5, emit="final").fingerprint() == SPECS[0].fingerprint()
-    modes = [PanedSpec(10, 10, **KEYED_SUMS, emit=mode).fingerprint() for mode in ("on update", "on watermark")]
+    assert paned_spec(10, 10, **renamed, lateness=5, emit="final").fingerprint() == SPECS[0].fingerprint()
+    modes = [paned_spec(10, 10, **KEYED_SUMS, emit=mode).fingerprint() for mode in ("on update", "on watermark")]
     assert modes[0] == modes[1]
 
 
@@ -58,9 +55,9 @@ def test_the_main_schema_is_the_windows_the_keys_and_the_results() -> None:
 
 def test_the_state_of_another_query_is_refused() -> None:
     store = MemoryStore()
-    SPECS[0].build().on_rows(table([(1, "A", 1)]), Clock(None, 0), store)
+    SPECS[0].build().on_rows({0: table([(1, "A", 1)])}, Clock(None, 0), store)
     with pytest.raises(CheckpointError, match="another query"):
-        SPECS[3].build().on_rows(table([(1, "A", 1)]), Clock(None, 0), store)
+        SPECS[3].build().on_rows({0: table([(1, "A", 1)])}, Clock(None, 0), store)
 
 
 def test_a_store_can_be_compared_and_copied() -> None:

@@ -29,7 +29,7 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         check_java()
 
 
-def test_no_java_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(EnvironmentError, match="none was found"):
         check_java()

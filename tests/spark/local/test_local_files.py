@@ -69,7 +69,9 @@ def test_the_class_is_compiled_once_and_is_last_on_the_class_path(
     assert [path.name for path in jar().parent.iterdir()] == [jar().name]
 
 
-def test_without_a_compiler_hadoop_does_as_ever(no_jvm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hadoop_works_as_usual_without_a_compiler(
+    no_jvm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = tmp_path / "java" / "bin" / "java"
     fake.parent.mkdir(parents=True)
     fake.write_text("#!/bin/sh\nexit 1\n")
@@ -80,7 +82,7 @@ def test_without_a_compiler_hadoop_does_as_ever(no_jvm: None, tmp_path: Path, mo
         assert VARIABLE not in os.environ
 
 
-def test_a_jvm_that_runs_already_and_a_cluster_are_left_alone(db: Database) -> None:
+def test_a_running_jvm_and_a_cluster_are_left_alone(db: Database) -> None:
     assert db.spark is not None
     with without_forks(True) as settings:
         assert settings == {}

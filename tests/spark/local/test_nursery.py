@@ -16,7 +16,7 @@ import pytest
 
 from eventide.spark.local.nursery import Nursery
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is a nursery on Linux only")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is a nursery only on Linux")
 
 TELL = """ import json, os, sys told = {"arguments": sys.argv[1:], "mine": os.environ.get("MINE"), "folder":
 os.getcwd(), "read": sys.stdin.read()} told |= {"is_main": __name__ == "__main__", "has_loaded": "pyarrow" in
@@ -87,7 +87,7 @@ def test_a_fork_has_the_arguments_environment_folder_streams_and_status_of_a_pro
     assert started.returncode == 7
 
 
-def test_an_error_is_told_as_ever(ask: Callable[..., subprocess.Popen[str]]) -> None:
+def test_an_error_is_reported_as_usual(ask: Callable[..., subprocess.Popen[str]]) -> None:
     started = ask(FAIL)
     _, errors = started.communicate()
     assert "No module named 'no_such_module'" in errors

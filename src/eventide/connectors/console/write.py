@@ -1,6 +1,4 @@
-"""Rows on standard output, as they come: for looking, not for keeping. A batch repeated after a crash is shown
-again.
-"""
+"""Prints rows to standard output as they come. A batch repeated after a crash is shown again."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def load(context: SourceContext, source: Source) -> DataFrame:
 
 
 def declared_columns(frame: DataFrame) -> tuple[tuple[str, str], ...]:
-    """Names and types of a DataFrame as CREATE SOURCE would declare them; an error if no stream can be made of it."""
+    """A DataFrame's column names and types, as CREATE SOURCE would declare them; an error if it cannot be a stream."""
     if not isinstance(frame, DataFrame):
         raise OptionError(
             f"stream() takes a streaming DataFrame, not {type(frame).__name__}",
@@ -38,7 +38,7 @@ def declared_columns(frame: DataFrame) -> tuple[tuple[str, str], ...]:
 
 
 def ddl(type: DataType) -> str:
-    """The type as a plan writes it, with names of fields that Spark can read back."""
+    """The type as plans write it, with field names quoted so that Spark can read them back."""
     if isinstance(type, ArrayType):
         return f"array<{ddl(type.elementType)}>"
     if isinstance(type, MapType):

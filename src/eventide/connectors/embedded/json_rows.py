@@ -16,7 +16,7 @@ from eventide.plan.logical import Source
 
 
 def encode_rows(source: Source, rows: Any) -> list[str]:
-    """One JSON object per row; raises SourceError for what cannot be a row of `source`."""
+    """One JSON object per row; raises SourceError for anything that cannot be a row of `source`."""
     names = [column.name for column in source.columns]
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
@@ -61,7 +61,7 @@ def _case_folded(where: str, names: list[str], row: Mapping[Any, Any], unknown: 
 
 
 def _plain(value: Any) -> Any:
-    """The JSON form of what JSON has no form for."""
+    """The JSON form of values that JSON has no form for."""
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")

@@ -1,6 +1,6 @@
 """The embedded source and the control entries of every source: what a stream's inbox holds.
 
-Spark's file source reads the manifests and logs them; the task that gets one reads the spool files that it names.
+Spark's file source reads the manifests and logs them; the task that gets one reads the spool files it names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True)
 class Expand:
-    """mapInArrow function: inbox entries → the rows of the spool files that they name."""
+    """A function for mapInArrow: inbox entries → the rows of the spool files they name."""
 
     folder: str
 
@@ -43,8 +43,8 @@ class Expand:
 
 
 def inbox_frame(context: SourceContext) -> DataFrame | None:
-    """The stream's inbox, if it has one; the same frame may serve several branches, and Spark then reads each manifest
-    in one batch.
+    """The stream's inbox, if it has one; several inputs can share the frame, and Spark then reads each manifest in a
+    single batch.
     """
     if context.inbox is None:
         return None
@@ -63,19 +63,19 @@ def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
     return decoded.select(*own, *hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}")))
 
 
-def controls(inbox: DataFrame, source: Source, branch: int, numbers: tuple[int, ...]) -> DataFrame:
-    """The control entries of a source as packed rows. The first branch also takes what concerns the whole stream.
+def controls(inbox: DataFrame, source: Source, input: int, numbers: tuple[int, ...]) -> DataFrame:
+    """The control entries of a source as packed rows. The first input also takes entries for the whole stream.
 
-    A watermark goes to one shard, and Spark gives it to all; other entries go to every shard.
+    A watermark goes to one shard, and Spark tells all; other entries go to every shard.
     """
     is_watermark = (F.col("source") == source.name) & (F.col("kind") == "watermark")
-    concerns = is_watermark | F.col("kind").isin(*STREAM_KINDS) if branch == 0 else is_watermark
+    concerns = is_watermark | F.col("kind").isin(*STREAM_KINDS) if input == 0 else is_watermark
     shards = F.when(is_watermark, F.array(F.lit(numbers[0]))).otherwise(F.array(*map(F.lit, numbers)))
     claim = F.when(is_watermark, F.col("at"))
     return inbox.where(concerns).select(
         F.explode(shards).alias("shard"),
         F.timestamp_micros(claim + F.lit(SHIFT_US)).alias("max_ts"),
-        F.lit(branch).alias("branch"),
+        F.lit(input).alias("input"),
         claim.alias("claim"),
         F.lit(None).cast("bigint").alias("top"),
         F.col("kind").alias("control"),

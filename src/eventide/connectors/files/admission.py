@@ -1,8 +1,8 @@
-"""Which files the next batch of a stream takes in: found, written down, then handed out by number.
+"""Which files the next batch of a stream takes: found, written down, then handed out by number.
 
-An offset is a count of files. What it counts is in the log before anybody learns of it, so a batch that is repeated
-after a crash has the same files. How long a batch lasted is seen from outside: it ends when the engine asks for the
-next.
+An offset is a count of files. The files it counts are in the log before anybody learns of it, so a batch that is
+repeated after a crash has the same files. The duration of a batch is measured from outside: it ends when the engine
+asks for the next.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Running:
 
 
 class FileAdmission:
-    """Times are seconds of a clock that never goes back."""
+    """Times are seconds on a clock that never goes back."""
 
     def __init__(self, listing: Listing, log: DiscoveryLog, batcher: AdaptiveBatcher) -> None:
         self._listing = listing
@@ -37,12 +37,14 @@ class FileAdmission:
         return len(self._log)
 
     def freeze(self) -> None:
-        """Find what is there now, and nothing that comes later."""
+        """Find the files that are there now, and ignore any that come later."""
         self._discover()
         self._last = self.known
 
     def admit(self, start: int, now: float) -> int:
-        """The end of the batch that begins with file `start`: at least one file, and about as many as fit the pace."""
+        """The end of the batch that begins with file `start`: at least one file, and about as many as fit the
+        budget.
+        """
         self._note_end(start, now)
         if self._log.size(start, self.known) < self._batcher.budget:
             self._discover()
@@ -56,7 +58,7 @@ class FileAdmission:
         return self._hand_out(start, self.known, now)
 
     def files(self, start: int, end: int) -> list[FoundFile]:
-        """The files of a batch, in the order of discovery."""
+        """The files of a batch, in order of discovery."""
         return self._log.files(start, end)
 
     def _discover(self) -> None:

@@ -1,9 +1,9 @@
-"""The fused scan as a source of Spark's: a Python data source that finds files, hands them out in batches, and packs
-their rows.
+"""The fused scan as a Spark source: a Python data source that finds files, hands them out in batches, and packs their
+rows.
 
-Spark plans every batch in a Python process of its own, which imports this module: it must import little, and does the
-rest where it is needed. It asks `latestOffset` in one process per query, on the driver, which lives as long as the
-query; `read` runs in tasks, on a copy of the reader. So whatever is opened, is opened on the first call and not in
+Spark plans every batch in a separate Python process, which imports this module: so the module imports little at the
+top, and the rest where it is needed. Spark calls `latestOffset` in one process per query, on the driver, which lives as
+long as the query; `read` runs in tasks, on a copy of the reader. So everything is opened on the first call, not in
 `__init__`.
 """
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from eventide.tasks.byte_ranges import FileRange
     from eventide.tasks.fused_scan import FusedScan
 
-_FILES, _AT = "files", "at"  # an offset: how many files, and the time of the batch that ends with them
+_FILES, _AT = "files", "at"  # an offset: the number of files, and the time of the batch that ends with them
 
 
 @dataclass(frozen=True)
 class ScanSettings:
     """`state_folder` belongs to one source of one query and must live as long as its checkpoint.
 
-    `scan` is a pickled FusedScan: only tasks load it, and what it takes.
+    `scan` is a pickled FusedScan: only tasks load it, and the modules it needs.
     """
 
     scan: bytes
@@ -63,7 +63,7 @@ class _Share(InputPartition):
     ranges: list[FileRange]
     at: int
     task: int
-    bound: dict[str, int | None]  # as storage.time_bound has it
+    bound: dict[str, int | None]  # as read from storage.time_bound
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):

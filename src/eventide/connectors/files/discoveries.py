@@ -1,10 +1,10 @@
-"""Which files a source has found, in which order: a log that only grows, so that a number always names the same file.
+"""Which files a source has found, in order: a log that only grows, so that a number always names the same file.
 
     eventide files 1                                       what it is
     5c1e8a03 [0,1738324800000000,5120,"/data/a.json"]      checksum of the rest, number, modified, length, path
 
-What `append` was given is on the disk when it returns. A line that a crash has cut short was never handed out, and is
-taken away; any other damage is an error.
+What `append` was given is on disk when it returns. A line that a crash cut short was never handed out, and is removed;
+any other damage is an error.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _HEADER = b"eventide files 1\n"
 
 
 class DiscoveryLog:
-    """One process at a time may append. Memory: the paths, and two numbers per file."""
+    """Only one process at a time may append. Memory: the paths, and two numbers per file."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "files.log"
         self._known: set[str] = set()
         self._positions = array("q", [len(_HEADER)])  # where each line begins, and where the next one will
-        self._bytes = array("q", [0])  # how much the first n files hold
+        self._bytes = array("q", [0])  # how many bytes the first n files hold
         if self.path.exists():
             self._load()
         else:
@@ -45,7 +45,7 @@ class DiscoveryLog:
         return path in self._known
 
     def append(self, files: Sequence[FoundFile]) -> None:
-        """Add files that it does not hold yet; durable when it returns, and nothing is added if it raises."""
+        """Add files that are not in the log yet; durable when it returns, and nothing is added if it raises."""
         if not files:
             return
         lines = [_line(len(self) + index, file) for index, file in enumerate(files)]
@@ -74,12 +74,12 @@ class DiscoveryLog:
         return list(self._parse(text, start))
 
     def size(self, start: int, end: int) -> int:
-        """What those files hold together."""
+        """The total bytes of those files."""
         return self._bytes[end] - self._bytes[start]
 
     def end_near(self, start: int, bytes: int) -> int:
-        """How far one goes from `start` to take about `bytes`: the file that exceeds them is in if half of it is
-        within.
+        """Where to end to take about `bytes` from `start` on: the file that crosses the limit is included if half of it
+        is within.
         """
         end = min(len(self), bisect_right(self._bytes, self._bytes[start] + bytes) - 1)
         if end < len(self) and 2 * (self._bytes[start] + bytes) >= self._bytes[end] + self._bytes[end + 1]:
@@ -87,7 +87,7 @@ class DiscoveryLog:
         return max(start, end)
 
     def check(self, taken: int) -> None:
-        """A CheckpointError unless the log holds the files that a stream says it has taken."""
+        """Raises a CheckpointError unless the log holds the files that a stream says it has taken."""
         if taken > len(self):
             raise damaged(self.path, ValueError(f"it names {len(self)} files, and the stream has taken {taken}"))
 

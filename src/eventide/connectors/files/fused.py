@@ -1,4 +1,4 @@
-"""The fused scan in a streaming query: what tasks have packed, and behind it the lines that they left to Spark."""
+"""The fused scan in a streaming query: the rows that tasks have packed, and the lines that they left to Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from eventide.eventtime.durations import SECOND, parse_duration
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
-from eventide.plan.physical import Fusion, Physical
+from eventide.plan.physical import Fusion
 from eventide.tasks.fused_scan import SCANNED, FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines, RawLines
 from eventide.tasks.packing import PACKED, Packing, spark_ddl
@@ -32,7 +32,7 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     cloudpickle.register_pickle_by_value(fused_files)  # type: ignore[no-untyped-call]  # so that planning a batch imports nothing
     spark.createDataFrame(
         [], "nothing int"
-    )  # makes this session the active one, which is where Spark looks data sources up
+    )  # makes this session the active one, which is where Spark looks up data sources
     try:
         spark.dataSource.register(FusedFiles)
     except AnalysisException as error:
@@ -42,8 +42,10 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     return spark.readStream.format(FusedFiles.name()).schema(spark_ddl(SCANNED)).option("settings", text).load()
 
 
-def fused_scan(physical: Physical, source: Source, fusion: Fusion, packing: Packing, decodes: bool) -> FusedScan:
-    """`decodes`: whether Spark decodes, behind the scan, what only it can."""
+def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool) -> FusedScan:
+    """`numbered`: whether rows say in which order they arrived; `decodes`: whether Spark decodes, after the scan, what
+    only it can.
+    """
     parser = (
         None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
     )
@@ -57,7 +59,6 @@ def fused_scan(physical: Physical, source: Source, fusion: Fusion, packing: Pack
     else:
         reader = JsonLines(fusion.columns, fusion.time if isinstance(parser, Iso8601) else None)
     resolution = Resolution(fusion.time, parser, source.max_future_skew)
-    numbered = physical.ordered or any(branch.source.dedup is not None for branch in physical.branches)
     return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered, decodes)
 
 

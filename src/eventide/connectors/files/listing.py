@@ -1,7 +1,7 @@
-"""The files that a path names: those of a folder, or of what a pattern matches, as Spark's file source takes them.
+"""The files that a path names: those in a folder, or those that match a pattern, as in Spark's file source.
 
-A pattern is Hadoop's: `*` and `?` within a name, `[a-c]`, `[^a]`, `{json,csv}`, `\\` in front of a character that is
-meant itself. A folder stands for the files right in it. Names that begin with `.` or `_` are not data.
+A pattern is Hadoop's: `*` and `?` within a name, `[a-c]`, `[^a]`, `{json,csv}`, `\\` before a character that is
+meant literally. A folder stands for the files directly in it. Names that begin with `.` or `_` are not data.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from typing import NamedTuple
 from eventide.errors import OptionError, SourceError
 
 _MAGIC = frozenset("*?[{\\")
-_FRESH = (
-    2_000_000_000  # nanoseconds: the coarsest clock of a file system; a folder this young may change without a new time
-)
-_TRUSTED = 10.0  # seconds for which a folder whose time stands still is taken to be unchanged
+_FRESH = 2_000_000_000  # nanoseconds: the coarsest file-system clock; a folder changed this recently may change unseen
+_TRUSTED = 10.0  # seconds for which a folder with an unchanged time is assumed to be unchanged
 
 
 class FoundFile(NamedTuple):
@@ -30,7 +28,7 @@ class FoundFile(NamedTuple):
 
 
 class Listing:
-    """The files below a path that nobody knows yet. Folders that have not changed since are not read again."""
+    """The new files below a path. Folders that have not changed since the last call are not read again."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self._patterns = [pattern.split("/") for pattern in expand_braces(local_path(path))]
@@ -39,8 +37,8 @@ class Listing:
         self._folders: dict[str, int] = {}  # what the last listing depended on, with the time of its last change
 
     def new_files(self, known: Container[str]) -> list[FoundFile]:
-        """Those that `known` does not hold, by modification time, then path. Empty if no folder has changed since the
-        last call.
+        """The files not in `known`, by modification time, then path. Empty if no folder has changed since the last
+        call.
         """
         now = self._clock()
         if self._is_unchanged(now):
@@ -98,8 +96,8 @@ class Listing:
                     )
 
     def _watch(self, folder: str) -> bool:
-        """Note the folder's time before it is read, so that what changes meanwhile is seen next time; False if it is
-        none.
+        """Note the folder's time before reading it, so that changes made meanwhile are seen next time; False if it is
+        not a folder.
         """
         changed = _changed(folder)
         if changed is None or not os.path.isdir(folder):
@@ -109,7 +107,7 @@ class Listing:
 
 
 def local_path(path: str) -> str:
-    """An absolute path on the local file system, of `path` as users write it."""
+    """`path`, as users write it, as an absolute path on the local file system."""
     local = re.sub(r"^file:(//)?(?=/)", "", path)
     if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*:/", local):
         raise OptionError(
@@ -120,7 +118,7 @@ def local_path(path: str) -> str:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """`a{b,c}d` as `abd` and `acd`; braces may stand inside each other."""
+    """`a{b,c}d` as `abd` and `acd`; braces may be nested."""
     depth, start, commas = 0, -1, []
     position = 0
     while position < len(pattern):
@@ -158,7 +156,7 @@ _TOKEN = re.compile(
 
 
 def name_pattern(part: str) -> re.Pattern[str]:
-    """One name of a pattern, without braces, as a regular expression."""
+    """One path component of a pattern, without braces, as a regular expression."""
     made = []
     for found in _TOKEN.finditer(part):
         if found["set"]:
@@ -183,7 +181,7 @@ def _changed(folder: str) -> int | None:
 
 
 def _found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]:
-    """The file, unless it has gone meanwhile."""
+    """The file, unless it has disappeared meanwhile."""
     try:
         status = stat()
     except FileNotFoundError:

@@ -37,7 +37,7 @@ def load(context: SourceContext, source: Source) -> DataFrame:
 
 
 def check_folder(source: str, path: str) -> None:
-    """A local folder must be there before the stream starts; other file systems are Spark's to check."""
+    """A local folder must exist before the stream starts; Spark checks other file systems."""
     local = path.removeprefix("file://")
     if "://" in local or any(mark in local for mark in "*?[{"):
         return
@@ -48,6 +48,6 @@ def check_folder(source: str, path: str) -> None:
 
 
 def has_partition_folders(path: str) -> bool:
-    """Whether folders named `column=value` lie in it, which Spark's reader makes columns of."""
+    """Whether it contains folders named `column=value`, which Spark's reader turns into columns."""
     folder = Path(path.removeprefix("file://"))
     return folder.is_dir() and any("=" in entry.name and entry.is_dir() for entry in folder.iterdir())

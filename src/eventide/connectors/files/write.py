@@ -1,7 +1,7 @@
 """A folder with one file per batch, readable by Spark, pandas and DuckDB.
 
-A file appears whole, under a name made of the stream's identity and the batch: a batch that is written again takes the
-place of itself. A batch without rows leaves no file.
+A file appears whole, under a name made of the stream's identity and the batch number: a batch that is written again
+replaces its own file. A batch without rows leaves no file.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class FilesSink:
 
 
 def flat(rows: pa.Table) -> pa.Table:
-    """The same rows with each struct as one column per field, `window_start` for `window.start`: CSV has no other
-    form.
+    """The same rows with each struct as one column per field, `window_start` for `window.start`, since CSV has no
+    structs.
     """
     columns: dict[str, pa.ChunkedArray] = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
@@ -63,7 +63,7 @@ def flat(rows: pa.Table) -> pa.Table:
 
 
 def _plain(value: Any) -> Any:
-    """The JSON form of what JSON has no form for: times in ISO 8601, bytes in base64, decimals as text."""
+    """The JSON form of values that JSON has no form for: times in ISO 8601, bytes in base64, decimals as text."""
     if isinstance(value, dt.datetime):
         return (
             value.isoformat() if value.tzinfo is None else value.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")

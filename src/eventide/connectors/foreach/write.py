@@ -1,7 +1,7 @@
 """A user's Python function as a sink: `function(batch, rows)` for every batch that has rows.
 
-It gets a batch again after a crash, with the same number and the same rows. So it may act at least once per batch, and
-exactly once if it remembers the number together with what it did.
+After a crash it may get a batch again, with the same number and the same rows. So it acts at least once per batch, and
+exactly once if it stores the number together with what it does.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     eventide_batches (query, sink, batch)    the newest batch of each stream and sink
 
-A batch that is written again finds its number there and does nothing. Without `key` rows are inserted; with it a row
-takes the place of the one with the same key, and of a change log the rows with `op` -1 are deleted by it.
+A batch that is written again finds its number there and does nothing. Without `key`, rows are inserted; with it, a row
+replaces the one with the same key, and for a change log, rows with `op` -1 are deleted by key.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _TYPES = (
 OP = "op"
 _CONNECT_SECONDS = 10
 _ASK_AGAIN_SECONDS = 0.1
-_TURNED_AWAY = "the database system is "  # starting up, shutting down, in recovery mode: libpq tells it in words only
+_TURNED_AWAY = "the database system is "  # starting up, shutting down, in recovery mode: libpq says so only in words
 
 
 def column_type(kind: pa.DataType) -> str:
-    """The PostgreSQL type of a column; nested ones are jsonb."""
+    """The PostgreSQL type of a column; nested types become jsonb."""
     if pa.types.is_timestamp(kind):
         return "timestamptz" if kind.tz else "timestamp"
     if pa.types.is_decimal(kind):
@@ -89,7 +89,7 @@ class PostgresSink:
             try:
                 self._transaction(batch, rows)
             except psycopg.OperationalError:
-                self.close()  # a lost connection: whether it had committed, the batch's number tells
+                self.close()  # a lost connection: the batch's number tells whether it had committed
                 self._transaction(batch, rows)
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class PostgresSink:
         return self._connection
 
     def _connected(self) -> psycopg.Connection[Any]:
-        """A new connection. A server that starts, stops or recovers turns everybody away: it is asked again for a
+        """A new connection. A server that is starting, stopping or recovering refuses connections: keep trying for a
         while.
         """
         deadline = time.monotonic() + _CONNECT_SECONDS
@@ -132,7 +132,7 @@ class PostgresSink:
             time.sleep(_ASK_AGAIN_SECONDS)
 
     def _prepare(self, cursor: psycopg.Cursor[Any], schema: pa.Schema) -> None:
-        """The tables that are needed, made if they are not there; what is there must fit."""
+        """Create the tables if they do not exist; check that existing ones fit."""
         columns = self._columns(schema)
         missing = [name for name in self._key if name not in columns]
         if missing:
@@ -191,7 +191,7 @@ class PostgresSink:
                     copy.write_row(row)
 
     def _latest(self, rows: pa.Table) -> tuple[list[tuple[Any, ...]], pa.Table]:
-        """Keys to delete, and the last row of each key that is to stay."""
+        """The keys to delete, and the last row of each key that stays."""
         keys = list(
             zip(
                 *(self._values(rows[name].combine_chunks(), rows.schema.field(name)) for name in self._key), strict=True
@@ -203,7 +203,7 @@ class PostgresSink:
         return [key for key, number in last.items() if ops[number] == -1], rows.take(pa.array(kept, pa.int64()))
 
     def _columns(self, schema: pa.Schema) -> list[str]:
-        """The columns of the table: all of the rows', but for the sign of a change where it is acted on."""
+        """The table's columns: all columns of the rows, except `op` where it is acted on."""
         return [name for name in schema.names if not (self._key and name == OP)]
 
     def _type(self, field: pa.Field) -> str:
@@ -216,7 +216,7 @@ class PostgresSink:
         kind = column_type(field.type)
         if kind == "jsonb":
             return [None if value is None else Jsonb(json.loads(json_text(value, field.type))) for value in values]
-        if kind == "text":  # PostgreSQL has no zero byte in text
+        if kind == "text":  # PostgreSQL allows no zero byte in text
             return [value.replace("\0", "\ufffd") if value else value for value in values]
         return values
 

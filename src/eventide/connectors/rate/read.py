@@ -1,4 +1,4 @@
-"""Spark's own generator of rows, for trying things: `timestamp TIMESTAMP, value BIGINT`."""
+"""Spark's own generator of rows, for trying things out: `timestamp TIMESTAMP, value BIGINT`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What an aggregate is: a partial state per group in Arrow columns, folded from rows, merged associatively, finished.
+"""What an aggregate is: a partial state per group in Arrow columns, folded from rows, merged associatively, then
+finished.
 
 `fold` and `merge` come in two steps, so that all aggregates of a query share one hash pass: first each names the
-reductions it wants (`fold_plan`, `merge_plan`), then it makes its state columns from their results and, if
+reductions it needs (`fold_plan`, `merge_plan`), then it builds its state columns from their results and, if
 `needs_segments`, from the rows of each group.
 """
 
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from eventide.kernels.aggregates.user import UserAggregate
 
 
-# The parameters of plan.logical.AggregateCall, which kernels cannot import.
-FILTERED = "filtered"  # a parameter: the last input is a condition, and rows for which it does not hold do not count
-IGNORE_NULLS = "ignore nulls"  # a parameter of first and last
-
-
 @dataclass(frozen=True)
 class AggregateSpec:
     """An aggregate call over packed columns; `inputs` is empty for count(*)."""
@@ -37,11 +33,11 @@ class AggregateSpec:
     result_type: pa.DataType
     distinct: bool = False
     parameters: tuple[str, ...] = ()
-    user: UserAggregate | None = None  # the implementation of one that is not built in
-    state_type: pa.DataType | None = None  # of the state that it keeps
+    user: UserAggregate | None = None  # the implementation, if it is not built in
+    state_type: pa.DataType | None = None  # the type of its state
 
     def describe(self) -> str:
-        """Text that changes exactly when the state would mean something else."""
+        """Text that changes if and only if the state would mean something else."""
         kinds = ",".join(map(str, self.input_types))
         distinct = "distinct " if self.distinct else ""
         call = f"{self.function}({distinct}{kinds};{','.join(self.parameters)})->{self.result_type}"
@@ -52,7 +48,7 @@ class Aggregate(ABC):
     """The computation of one `AggregateSpec`. NULL is the result of no rows unless `empty` says otherwise."""
 
     needs_segments = False
-    needs_time = False  # the event time comes as one more input
+    needs_time = False  # the event time is passed as one more input
     empty: object = None
 
     def __init__(self, spec: AggregateSpec) -> None:
@@ -64,11 +60,11 @@ class Aggregate(ABC):
         """The types of the state columns."""
 
     def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
-        """The reductions of input columns that `fold` wants to see."""
+        """The reductions of input columns that `fold` needs."""
         return []
 
     def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
-        """The reductions of state columns that `merge` wants to see."""
+        """The reductions of state columns that `merge` needs."""
         return []
 
     def fold(self, inputs: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:

@@ -14,7 +14,7 @@ from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.vector.columns import typed
 from eventide.kernels.vector.grouping import Reduction
 
-_SURE_TO_FIT = 28  # digits of a decimal of which ten billion can be added up in 38 digits
+_SURE_TO_FIT = 28  # the most digits a decimal can have for ten billion of them to add up within 38 digits
 
 
 class Count(Aggregate):
@@ -42,7 +42,7 @@ class Count(Aggregate):
 
 
 class Sum(Aggregate):
-    """Integers as bigint, which wraps around on overflow as Spark does without ANSI mode; floats as double; decimals
+    """Integers as bigint, wrapping around on overflow as in Spark without ANSI mode; floats as double; decimals
     exact to 38 digits, NULL where the result type cannot hold the sum."""
 
     @property
@@ -82,7 +82,8 @@ class Average(Aggregate):
             return typed(pc.divide(total, count.cast(pa.float64())), self.spec.result_type)
         if pa.types.is_decimal256(total.type):
             return fitted(_wide_quotients(total, count, self.spec.result_type.scale), self.spec.result_type)
-        # Arrow's quotient has 21 digits more than `total`, cut off, so that rounding it half up rounds the true one.
+        # Arrow's quotient has 21 more digits than `total`, truncated, so rounding it half up is like rounding the true
+        # one.
         known = pc.if_else(pc.greater(count, 0), count, 1).cast(pa.decimal256(20, 0))
         quotient = pc.divide(total.cast(pa.decimal256(38, total.type.scale)), known)
         return fitted(
@@ -91,7 +92,9 @@ class Average(Aggregate):
 
 
 class Extreme(Aggregate):
-    """min or max. Floats and intervals are kept as integers of the same order, NaN above all numbers as in Spark."""
+    """min or max. Floats and intervals are kept as integers in the same order, with NaN above all numbers as in
+    Spark.
+    """
 
     def __init__(self, spec: AggregateSpec) -> None:
         super().__init__(spec)
@@ -139,7 +142,7 @@ def exact(kind: pa.DataType) -> bool:
 
 
 def _rounded_quotients(total: pa.Array, count: pa.Array) -> pa.Array:
-    """Integers divided and rounded half up, away from zero; NULL where there is nothing to divide by."""
+    """Divides integers, rounding half away from zero; NULL where the divisor is zero."""
     whole, counts = (
         np.asarray(values.fill_null(0).to_numpy(zero_copy_only=False), np.int64) for values in (total, count)
     )
@@ -148,7 +151,7 @@ def _rounded_quotients(total: pa.Array, count: pa.Array) -> pa.Array:
 
 
 def _wide_quotients(total: pa.Array, count: pa.Array, scale: int) -> pa.Array:
-    """Decimals too wide for Arrow's division, one by one, rounded half up to `scale`."""
+    """Divides decimals too wide for Arrow one by one, rounding half up to `scale`."""
     with decimal.localcontext(prec=100, rounding=decimal.ROUND_HALF_UP):
         unit = decimal.Decimal(1).scaleb(-scale)
         pairs = zip(total.to_pylist(), count.to_pylist(), strict=True)
@@ -159,7 +162,7 @@ def _wide_quotients(total: pa.Array, count: pa.Array, scale: int) -> pa.Array:
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which values of `kind` are added up: one that the sum does not leave."""
+    """The type in which values of `kind` are summed: one wide enough for the sum."""
     if pa.types.is_decimal(kind):
         return pa.decimal128(38, kind.scale) if kind.precision <= _SURE_TO_FIT else pa.decimal256(76, kind.scale)
     if pa.types.is_duration(kind):
@@ -185,12 +188,12 @@ def fitted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def ordinal(kind: pa.DataType) -> bool:
-    """Whether min and max work on integers in the place of the values."""
+    """Whether min and max work on integers that stand for the values."""
     return bool(pa.types.is_floating(kind) or pa.types.is_duration(kind))
 
 
 def to_ordinal(values: pa.Array) -> pa.Array:
-    """int64 in the order of the values: the bits of a double, those of negative ones turned round."""
+    """int64 in the same order as the values: the bits of a double, with those of negative values flipped."""
     if pa.types.is_duration(values.type):
         return values.cast(pa.int64())
     plain = values.fill_null(0).cast(pa.float64()).to_numpy(zero_copy_only=False).copy()

@@ -1,7 +1,6 @@
-"""first, last, any_value, min_by, max_by, and min and max of nested values: one row of a group is chosen by an order.
+"""first, last, any_value, min_by, max_by, and min and max of nested values: one row of a group is chosen by some order.
 
-Rows of equal order are told apart by their value, not by their arrival: so the outcome is the same however the rows
-were batched or shuffled.
+Ties are broken by value, not by arrival, so the result is the same however the rows were batched or shuffled.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.aggregates.base import FILTERED, IGNORE_NULLS, Aggregate, AggregateSpec, present
+from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
 from eventide.kernels.vector.columns import Ints, dense_rank, holds_floats, normalised, typed
 from eventide.kernels.vector.grouping import Segments
+from eventide.plan.modes import FILTERED, IGNORE_NULLS
 
 FIRST = frozenset({"first", "first_value", "any_value"})
 LAST = frozenset({"last", "last_value"})
@@ -58,9 +58,7 @@ class Chosen(Aggregate):
         some = pa.array(rows)
         value, by = values.take(some), order.take(some)
         ranks = [dense_rank(value), dense_rank(by)]
-        if holds_floats(
-            by.type
-        ):  # to the order both zeros are the same; which of them is kept must not depend on arrival
+        if holds_floats(by.type):  # both zeros are equal in the order; which one is kept must not depend on arrival
             ranks = [ranks[1], ranks[0], dense_rank(normalised(by))]
         group = groups.group[rows]
         turn = np.lexsort((*ranks, group))

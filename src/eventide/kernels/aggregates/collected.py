@@ -1,4 +1,4 @@
-"""collect_list: all values of a group, in the order of their event time."""
+"""collect_list: all values of a group, in event-time order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eventide.kernels.vector.grouping import Segments
 
 
 class CollectList(Aggregate):
-    """NULLs are left out, as in Spark; values of one moment are in their own order."""
+    """NULLs are left out, as in Spark; values with equal times are sorted by value."""
 
     needs_segments = True
     needs_time = True

@@ -14,7 +14,7 @@ from eventide.kernels.vector.grouping import Segments, group_rows
 
 
 class Distinct(Aggregate):
-    """Another aggregate over the distinct values of a group; values with a NULL in them are left out."""
+    """Another aggregate over the distinct values of a group; values that contain a NULL are left out."""
 
     needs_segments = True
 
@@ -86,6 +86,6 @@ def sets(group: Ints, values: pa.Array, count: int, kind: pa.DataType) -> pa.Arr
 
 
 def exploded(states: pa.Array, group: Ints) -> tuple[Ints, pa.Array]:
-    """(group, item) for every item of every list, `group` giving the group of each list."""
+    """(group, item) for every item of every list; `group` has the group of each list."""
     offsets, items = list_parts(states)
     return np.repeat(group, np.diff(offsets)), items

@@ -4,7 +4,7 @@ aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,8 @@ class Aggregation:
     """The keys and aggregates of one query over tables of a fixed layout.
 
     A partial table has the columns `lead` (int64: a slice, a window's bounds), the keys KEY + n, the states `s<n>_<m>`
-    and `marks` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). Groups are
-    told apart by the leading columns and the keys together; there is always at least one leading column, so that a
+    and `marks` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). A group is
+    identified by the leading columns and the keys together; there is always at least one leading column, so that a
     query without keys has one group per slice or window.
     """
 
@@ -54,11 +54,11 @@ class Aggregation:
 
     @property
     def is_simple(self) -> bool:
-        """Whether every aggregate is a plain reduction, which no order of rows can change."""
+        """Whether every aggregate is a plain reduction, which does not depend on the order of rows."""
         return not self._segments
 
     def fold(self, rows: pa.Table, lead: Sequence[pa.Array]) -> pa.Table:
-        """The partial of these rows; `lead` are the leading columns, row by row."""
+        """The partial of these rows; `lead` has the leading columns, row by row."""
         inputs = [self._inputs(rows, n) for n in range(len(self._aggregates))]
         plans = [a.fold_plan(values) for a, values in zip(self._aggregates, inputs, strict=True)]
         groups = group_rows(
@@ -91,7 +91,7 @@ class Aggregation:
         return self._table(groups.keys + states + marks)
 
     def sort(self, partial: pa.Table) -> pa.Table:
-        """The rows in the order of the leading columns and the keys: what makes stored bytes independent of arrival."""
+        """The rows sorted by the leading columns and the keys, which makes stored bytes independent of arrival."""
         if partial.num_rows < 2:
             return partial
         return partial.take(sort_order([column(partial, name) for name in self.lead + self.keys]))
@@ -104,7 +104,7 @@ class Aggregation:
         ]
 
     def key_columns(self, rows: pa.Table) -> list[pa.Array]:
-        """The group keys of rows as they come, in the types of the spec."""
+        """The group keys of incoming rows, in the types of the spec."""
         return [
             normalised(typed(column(rows, source), kind))
             for source, kind in zip(self._sources, self._key_types, strict=True)
@@ -122,14 +122,9 @@ class Aggregation:
 
 
 def _split(arrays: list[pa.Array], plans: Sequence[Sequence[Reduction]]) -> list[list[pa.Array]]:
-    """The results of all reductions, dealt out to the aggregates that asked for them."""
+    """The results of all reductions, handed to the aggregates that asked for them."""
     parts, at = [], 0
     for plan in plans:
         parts.append(arrays[at : at + len(plan)])
         at += len(plan)
     return parts
-
-
-def describe(parts: Mapping[str, object]) -> str:
-    """A fingerprint's text: names and values in order, so that it is the same on every machine."""
-    return ";".join(f"{name}={value}" for name, value in sorted(parts.items()))

@@ -1,4 +1,4 @@
-"""Which aggregates there are, by name."""
+"""The aggregates by name."""
 
 from __future__ import annotations
 

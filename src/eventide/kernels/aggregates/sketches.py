@@ -1,4 +1,4 @@
-"""approx_count_distinct and percentile_approx: sketches whose outcome does not depend on the order of rows."""
+"""approx_count_distinct and percentile_approx: sketches whose result does not depend on the order of rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _RANK_BITS = 6  # a register holds at most 64
 
 
 class ApproxCountDistinct(Aggregate):
-    """HyperLogLog with as many registers as Spark takes for the relative deviation that the parameter names (0.05).
+    """HyperLogLog with as many registers as Spark uses for the relative deviation in the parameter (0.05).
 
-    The state lists the registers that are not empty, each with its number in the upper bits: small groups have small
-    states. Estimated after Ertl (2017), which needs no correction for small or large counts.
+    The state lists the non-empty registers, each with its number in the upper bits, so small groups have small states.
+    The estimate follows Ertl (2017), which needs no correction for small or large counts.
     """
 
     needs_segments = True
@@ -71,7 +71,7 @@ class ApproxCountDistinct(Aggregate):
         return pa.array(estimate.astype(np.int64)).cast(self.spec.result_type)
 
     def _registers(self, group: Ints, packed: Ints, count: int) -> pa.Array:
-        """The largest rank of each register, registers ascending."""
+        """The largest rank of each register, in register order."""
         codes = np.unique((group << (self._bits + _RANK_BITS)) | packed)
         largest = np.append((codes[1:] >> _RANK_BITS) != (codes[:-1] >> _RANK_BITS), True)[: len(codes)]
         codes = codes[largest]
@@ -93,8 +93,8 @@ def _sigma(share: Floats) -> Floats:
 class ApproxPercentile(Counted):
     """percentile_approx(values, percentage or array of them[, accuracy = 10000]).
 
-    Exact, until a group has more than four times `accuracy` of distinct values; then neighbours are joined, so that
-    each stands for at most 1 / (2 * accuracy) of the rows. Values are of the data.
+    Exact until a group has more than four times `accuracy` of distinct values; then neighbours are merged, so that each
+    stands for at most 1 / (2 * accuracy) of the rows. Results are values from the data.
     """
 
     def __init__(self, spec: AggregateSpec) -> None:
@@ -115,7 +115,7 @@ class ApproxPercentile(Counted):
         return arranged(columns, total, self)
 
     def _limited(self, owner: Ints, chosen: Ints, weight: Ints) -> tuple[Ints, Ints, Ints]:
-        """Neighbours in groups over the limit joined into about half as many as the limit, the last value standing for
+        """In groups over the limit, merge neighbours into about half as many as the limit; the last value stands for
         all.
         """
         if not len(owner) or np.bincount(owner).max() <= self._limit:

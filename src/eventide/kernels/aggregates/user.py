@@ -1,4 +1,4 @@
-"""Aggregates that users define in Python: how to begin, how to take rows in, how to put two states together."""
+"""Aggregates that users define in Python: how to start, how to add rows, how to merge two states."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.errors import CatalogError, EngineError, OptionError, suggest
-from eventide.kernels.aggregates.base import FILTERED, Aggregate, AggregateSpec, present
+from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
 from eventide.kernels.vector.columns import Ints, typed
 from eventide.kernels.vector.grouping import Segments
+from eventide.plan.modes import FILTERED
 
 
 @dataclass(frozen=True)
 class UserAggregate:
-    """Functions over a state, which is any Python value that the type `state` can hold; types in Spark's DDL.
+    """Functions over a state, which is any Python value that the type `state` can hold; types are in Spark's DDL.
 
-    The functions travel to the workers in the spec, so they must be picklable and need nothing that workers do not
-    have.
+    The functions are sent to the workers in the spec, so they must be picklable and must not need anything that workers
+    lack.
     """
 
     create: Callable[[], Any]
@@ -70,7 +71,7 @@ class UserDefined(Aggregate):
         return typed(pa.array(results, self.spec.result_type), self.spec.result_type)
 
     def _chosen_rows(self, inputs: Sequence[pa.Array], groups: Segments) -> tuple[Ints, Ints]:
-        """The rows that FILTER leaves, group by group, and where each group begins; as in `Segments`."""
+        """The rows that pass FILTER, group by group, and where each group begins, as in `Segments`."""
         if not self._filtered:
             return groups.order, groups.starts
         order = groups.order[inputs[-1].fill_null(False).to_numpy(zero_copy_only=False)[groups.order]]
@@ -83,7 +84,7 @@ class UserDefined(Aggregate):
 
 
 class UserAggregates:
-    """The user's aggregates by name; the names of built-in ones are taken."""
+    """The user's aggregates by name; the names of built-in ones are reserved."""
 
     def __init__(self, reserved: frozenset[str]) -> None:
         self._reserved = reserved
@@ -99,18 +100,18 @@ class UserAggregates:
         returns: str = "bigint",
         state: str | None = None,
     ) -> None:
-        """Make `name` an aggregate in SQL and in the fluent API.
+        """Register `name` as an aggregate in SQL and in the fluent API.
 
-        `create()` gives the state of no rows; `update(state, rows)` the state with the rows of one group added, an
-        Arrow record batch whose columns `0`, `1`, ... are the arguments of the call; `merge(one, other)` one state from
-        two, whatever their order; `finish(state)` the result, by default the state itself. `returns` and `state` are
-        types in Spark's DDL; a state has the type of the result unless `state` says otherwise. Registering a name again
-        replaces what it meant.
+        `create()` returns the state for no rows; `update(state, rows)` the state with the rows of one group added, an
+        Arrow record batch whose columns `0`, `1`, ... are the arguments of the call; `merge(one, other)` the two states
+        combined, whatever their order; `finish(state)` the result, by default the state itself. `returns` and `state`
+        are types in Spark's DDL; the state has the type of the result unless `state` says otherwise. Registering a name
+        again replaces the old definition.
         """
         if not name.isidentifier():
             raise OptionError(f"an aggregate cannot be called {name!r}", help="use letters, digits and _")
         if name.lower() in self._reserved:
-            raise CatalogError(f"{name.lower()} is an aggregate of Eventide's own", help="choose another name")
+            raise CatalogError(f"{name.lower()} is one of Eventide's own aggregates", help="choose another name")
         for role, function in (("create", create), ("update", update), ("merge", merge), ("finish", finish or _itself)):
             if not callable(function):
                 raise OptionError(f"the aggregate {name}: {role} is not a function")
@@ -122,12 +123,12 @@ class UserAggregates:
             near = suggest(name, [*self._known, *self._reserved])
             raise CatalogError(
                 f"there is no aggregate {name}",
-                help=f"{near}; your own ones: eventide.aggregates.register('{name}', ...)",
+                help=f"{near}; to add your own: eventide.aggregates.register('{name}', ...)",
             )
         return found
 
     def forget(self, name: str) -> None:
-        """Take a name back; streams that run with it go on."""
+        """Remove a name; streams already running with it are not affected."""
         self.resolve(name)
         del self._known[name.lower()]
 

@@ -11,20 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from eventide.errors import EngineError
-from eventide.kernels.contract import TS, USED, Clock, Output, Store
+from eventide.kernels.contract import TS, USED, Batch, Clock, Output, Store, united
 from eventide.kernels.logic.emission import in_order, main_table
-from eventide.kernels.logic.spec import WindowSpec
 from eventide.kernels.side_rows import LATE_REASON
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.slice_log import SLICE
 from eventide.kernels.state.slice_tree import Part, SliceTree
 from eventide.kernels.vector.columns import Ints, ints
 from eventide.kernels.windows.grid import Grid, latest, spans
+
+if TYPE_CHECKING:
+    from eventide.kernels.logic.windowed import WindowedAggregation
 
 META = "meta"
 _CLOSED, _SLICE, _FLUSHED = 0, 1, 2
@@ -52,30 +56,31 @@ class _Index:
 
 
 class AggregateAtClose:
-    def __init__(self, spec: WindowSpec, grid: Grid) -> None:
-        self._grid, self._sides, self._aggregation = grid, spec.sides, spec.aggregation((SLICE,))
+    def __init__(self, spec: WindowedAggregation, grid: Grid) -> None:
+        self._grid, self._aggregation = grid, spec.aggregation((SLICE,))
+        self._side_rows, self._inputs = spec.side_rows, len(spec.sources)
         self._tree = SliceTree(grid, self._aggregation, Codec(spec.fingerprint(), self._aggregation.schema))
         self._codec = Codec(spec.fingerprint(), _INDEX_SCHEMA)
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         index, output = self._load(store), Output()
         self._pass_time(clock.watermark, index, store, output)
         before = len(index.open_windows(self._grid))
-        if rows.num_rows:
-            self._fold(rows, index, store, output)
+        if batch:
+            self._fold(united(batch, self._inputs), index, store, output)
         return self._save(index, store, output, opened_since=before)
 
-    def on_folded(self, partial: pa.Table, rows: int, clock: Clock, store: Store) -> Output:
+    def on_folded(self, folded: pa.Table, rows: int, clock: Clock, store: Store) -> Output:
         """As `on_rows`, for rows that were folded on their way, as many as `rows`; see `prefold`."""
         index, output = self._load(store), Output()
         self._pass_time(clock.watermark, index, store, output)
         before = len(index.open_windows(self._grid))
-        if self._grid.all_closed(ints(partial, SLICE), index.last_closed).any():
+        if self._grid.all_closed(ints(folded, SLICE), index.last_closed).any():
             raise EngineError(
                 "rows were folded that are late", help="this is a bug in Eventide; 'fused_scan' = 'false' avoids it"
             )
         output.counts[USED] += rows
-        self._add(self._aggregation.merge(partial), index, store)
+        self._add(self._aggregation.merge(folded), index, store)
         return self._save(index, store, output, opened_since=before)
 
     def on_time(self, clock: Clock, store: Store) -> Output:
@@ -98,24 +103,16 @@ class AggregateAtClose:
     def _fold(self, rows: pa.Table, index: _Index, store: Store, output: Output) -> None:
         slices = self._grid.slices_of(ints(rows, TS))
         late = self._grid.all_closed(slices, index.last_closed)
-        if late.any():
-            self._put_aside(rows.filter(pa.array(late)), slices[late], output)
-            rows, slices = rows.filter(pa.array(~late)), slices[~late]
+        windows = partial(self._grid.last_window_bounds, slices[late])
+        rows, slices = self._side_rows.put(output, rows, late, "late", LATE_REASON, windows=windows), slices[~late]
         output.counts[USED] += rows.num_rows
         if rows.num_rows:
             self._add(self._aggregation.fold(rows, [pa.array(slices)]), index, store)
 
-    def _add(self, partial: pa.Table, index: _Index, store: Store) -> None:
-        self._tree.add(partial, store)
-        index.slices = np.union1d(index.slices, ints(partial, SLICE))
+    def _add(self, folded: pa.Table, index: _Index, store: Store) -> None:
+        self._tree.add(folded, store)
+        index.slices = np.union1d(index.slices, ints(folded, SLICE))
         index.changed = True
-
-    def _put_aside(self, rows: pa.Table, slices: Ints, output: Output) -> None:
-        last = self._grid.last_windows_of(slices)
-        output.counts["late"] += rows.num_rows
-        output.side += self._sides.payloads(
-            rows, "late", LATE_REASON, windows=(self._grid.starts(last), self._grid.ends(last))
-        )
 
     def _pass_time(self, watermark: int | None, index: _Index, store: Store, output: Output) -> None:
         closed = self._grid.last_closed(watermark)

@@ -4,43 +4,47 @@ for a limit on the groups of a window."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates.base import present
 from eventide.kernels.contract import TS, USED, Output, Store
-from eventide.kernels.logic.open_groups import Mask, OpenGroupsKernel
-from eventide.kernels.logic.spec import WindowSpec
+from eventide.kernels.logic.open_groups import OpenGroupsKernel
 from eventide.kernels.side_rows import EVICTED_REASON, LATE_REASON
 from eventide.kernels.state.keyed_table import END, HASH, Directory, hashes_of, unmarked
 from eventide.kernels.state.slice_log import SLICE
-from eventide.kernels.vector.columns import Ints, column, ints
+from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.grouping import group_rows
 from eventide.kernels.windows.grid import Grid, latest
+
+if TYPE_CHECKING:
+    from eventide.kernels.logic.windowed import WindowedAggregation
 
 
 class AggregateEarly(OpenGroupsKernel):
     """Rows are folded by slice and spread over the open windows of their slices, one table row per window and group."""
 
-    def __init__(self, spec: WindowSpec, grid: Grid) -> None:
+    def __init__(self, spec: WindowedAggregation, grid: Grid) -> None:
         super().__init__(spec, spec.aggregation((SLICE,)))
         self._grid = grid
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         slices = self._grid.slices_of(ints(rows, TS))
         late = self._grid.all_closed(slices, self._last_closed(watermark, directory))
-        if late.any():
-            self._put_aside(rows, slices, late, "late", LATE_REASON, output)
-            rows, slices = rows.filter(pa.array(~late)), slices[~late]
+        rows = self._put_aside(rows, slices, late, "late", LATE_REASON, output)
+        slices = slices[~late]
         output.counts[USED] += rows.num_rows
         if rows.num_rows == 0:
             return
-        partial = self._folded.fold(rows, [pa.array(slices)])
-        source, fresh = self._spread(partial, watermark, directory)
+        folded = self._folded.fold(rows, [pa.array(slices)])
+        source, fresh = self._spread(folded, watermark, directory)
         bucket_rows = self._table.find(ints(fresh, HASH), directory, store)
         held = bucket_rows.asked
         if self._max_groups is not None:
-            # `fold` numbers the groups of the rows in the same way, so that group n is row n of `partial`.
+            # `fold` numbers the groups of the rows in the same way, so that group n is row n of `folded`.
             groups = present(
                 group_rows([pa.array(slices), *self._folded.key_columns(rows)], [], segments=True).segments
             )
@@ -54,12 +58,12 @@ class AggregateEarly(OpenGroupsKernel):
         self._count_windows(ints(merged, END), ints(held, END), directory, output)
         self._table.write(bucket_rows.buckets, bucket_rows.others, merged, directory, store)
 
-    def _spread(self, partial: pa.Table, watermark: int | None, directory: Directory) -> tuple[Ints, pa.Table]:
+    def _spread(self, folded: pa.Table, watermark: int | None, directory: Directory) -> tuple[Ints, pa.Table]:
         """One row per open window of each partial, and from which partial each came."""
-        source, windows = self._grid.windows_of_each(ints(partial, SLICE), self._last_closed(watermark, directory))
-        spread = partial.take(pa.array(source)).drop_columns([SLICE])
+        source, windows = self._grid.windows_of_each(ints(folded, SLICE), self._last_closed(watermark, directory))
+        spread = folded.take(pa.array(source)).drop_columns([SLICE])
         bounds = [pa.array(self._grid.starts(windows)), pa.array(self._grid.ends(windows))]
-        hashes = hashes_of([column(partial, name) for name in self._folded.keys], partial.num_rows)
+        hashes = hashes_of([column(folded, name) for name in self._folded.keys], folded.num_rows)
         return source, unmarked([*bounds, *spread.columns], hashes[source], self._aggregation.schema)
 
     def _admitted(self, held: pa.Table, fresh: pa.Table, arrival: Ints, most: int, directory: Directory) -> Mask:
@@ -81,11 +85,11 @@ class AggregateEarly(OpenGroupsKernel):
         room = np.repeat(most - _looked_up(directory, window), counts)
         return np.isin(group, known) | np.isin(group, newcomers[order][place < room])
 
-    def _put_aside(self, rows: pa.Table, slices: Ints, chosen: Mask, kind: str, reason: str, output: Output) -> None:
-        last = self._grid.last_windows_of(slices[chosen])
-        output.counts[kind] += len(last)
-        windows = (self._grid.starts(last), self._grid.ends(last))
-        output.side += self._sides.payloads(rows.filter(pa.array(chosen)), kind, reason, windows=windows)
+    def _put_aside(
+        self, rows: pa.Table, slices: Ints, chosen: Mask, kind: str, reason: str, output: Output
+    ) -> pa.Table:
+        windows = partial(self._grid.last_window_bounds, slices[chosen])
+        return self._side_rows.put(output, rows, chosen, kind, reason, windows=windows)
 
     def _count_windows(self, after: Ints, before: Ints, directory: Directory, output: Output) -> None:
         """Keep the number of groups per window up to date; windows are known by their ends."""

@@ -10,16 +10,8 @@ import pyarrow as pa
 from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.contract import MAIN_FIELDS
 from eventide.kernels.vector.columns import Ints, column, ints, timestamps
+from eventide.plan.modes import EmitMode
 
-# The values of plan.logical.EmitMode, which kernels cannot import.
-ON_WINDOW_CLOSE, FINAL, ON_WATERMARK, ON_UPDATE, EVERY, CHANGES = (
-    "on window close",
-    "final",
-    "on watermark",
-    "on update",
-    "every",
-    "changes",
-)
 _SORTED_OUTPUT = 20_000  # rows up to which a main table is sorted by key as well
 
 
@@ -35,12 +27,12 @@ class EmitRules:
 
 
 EMIT_RULES = {
-    ON_WINDOW_CLOSE: EmitRules(),
-    FINAL: EmitRules(),
-    EVERY: EmitRules(on_tick=True, all_at_close=True),
-    ON_WATERMARK: EmitRules(at_end=True),
-    ON_UPDATE: EmitRules(on_change=True),
-    CHANGES: EmitRules(on_change=True, retract=True),
+    EmitMode.ON_WINDOW_CLOSE: EmitRules(),
+    EmitMode.FINAL: EmitRules(),
+    EmitMode.EVERY: EmitRules(on_tick=True, all_at_close=True),
+    EmitMode.ON_WATERMARK: EmitRules(at_end=True),
+    EmitMode.ON_UPDATE: EmitRules(on_change=True),
+    EmitMode.CHANGES: EmitRules(on_change=True, retract=True),
 }
 
 

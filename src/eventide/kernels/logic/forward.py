@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import SEQ, TS, USED, Clock, Kernel, Output, Store
-from eventide.kernels.side_rows import STRICT_REASON, Sides
+from eventide.kernels.contract import ROWTIME, SEQ, TS, USED, Batch, Clock, InputSpec, Kernel, Output, Store, united
+from eventide.kernels.side_rows import STRICT_REASON, SideRows
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.time_log import TimeLog
-from eventide.kernels.vector.columns import column, ints, typed
+from eventide.kernels.vector.columns import column, ints, timestamps, typed
 
 META = "meta"
-_MARK = pa.schema([(name, pa.int64()) for name in ("held", "newest", "batches", "earliest", "flushed")])
+_BUFFER_SCHEMA = pa.schema([(name, pa.int64()) for name in ("held", "newest", "batches", "earliest", "flushed")])
 _ARRIVAL = "arrival"
 
 
 @dataclass(frozen=True)
 class ForwardSpec:
-    """Main rows are the original columns under the user's names; with `ordered`, in the order of event time.
+    """Main rows are the original columns under the user's names, and ROWTIME; with `ordered` in event-time order.
 
     Rows with equal timestamps leave in the order of their batches, and within a batch in the order of SEQ.
     """
@@ -28,10 +28,15 @@ class ForwardSpec:
     originals: tuple[tuple[str, str], ...]
     types: tuple[pa.DataType, ...]
     ordered: bool = False
+    sources: tuple[str, ...] = ("",)
 
     @property
-    def sides(self) -> Sides:
-        return Sides((), self.originals)
+    def inputs(self) -> tuple[InputSpec, ...]:
+        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
+
+    @property
+    def side_rows(self) -> SideRows:
+        return SideRows(self.inputs)
 
     @property
     def horizon(self) -> int:
@@ -39,7 +44,14 @@ class ForwardSpec:
 
     @property
     def main_schema(self) -> pa.Schema:
-        return pa.schema([pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)])
+        return pa.schema([*self.columns, pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
+
+    @property
+    def columns(self) -> list[pa.Field]:
+        return [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark
 
     @property
     def tick_every(self) -> int | None:
@@ -51,12 +63,9 @@ class ForwardSpec:
     def build(self) -> Kernel:
         return OrderedForward(self) if self.ordered else Forward(self)
 
-    def main(self, rows: pa.Table) -> pa.Table:
+    def values(self, rows: pa.Table) -> list[pa.Array]:
         """The original columns of packed rows."""
-        arrays = [
-            typed(column(rows, packed), kind) for (_, packed), kind in zip(self.originals, self.types, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.main_schema)
+        return [typed(column(rows, packed), kind) for (_, packed), kind in zip(self.originals, self.types, strict=True)]
 
 
 class Forward:
@@ -65,11 +74,13 @@ class Forward:
     def __init__(self, spec: ForwardSpec) -> None:
         self._spec = spec
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         output = Output()
-        output.counts[USED] += rows.num_rows
-        if rows.num_rows:
-            output.main.append(self._spec.main(rows))
+        for rows in batch.values():
+            output.counts[USED] += rows.num_rows
+            if rows.num_rows:
+                columns = [*self._spec.values(rows), timestamps(ints(rows, TS))]
+                output.main.append(pa.Table.from_arrays(columns, schema=self._spec.main_schema))
         return output
 
     def on_time(self, clock: Clock, store: Store) -> Output:
@@ -83,7 +94,7 @@ class Forward:
 
 
 @dataclass
-class _Mark:
+class _Buffer:
     """What the buffer holds: rows, the newest timestamp ever seen, batches so far, the earliest timestamp held, and the
     time up to which a flush has let rows go before their time: nothing older may follow."""
 
@@ -100,80 +111,79 @@ class OrderedForward:
     """
 
     def __init__(self, spec: ForwardSpec) -> None:
-        self._spec, self._sides = spec, spec.sides
+        self._spec, self._side_rows = spec, spec.side_rows
         head = [pa.field(TS, pa.int64()), pa.field(_ARRIVAL, pa.int64())]
-        self._schema = pa.schema(head + list(spec.main_schema))
+        self._schema = pa.schema(head + spec.columns)
         self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
-        self._codec = Codec(spec.fingerprint(), _MARK)
+        self._codec = Codec(spec.fingerprint(), _BUFFER_SCHEMA)
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
-        mark, output = self._load(store), Output()
-        self._release(clock.watermark, mark, store, output)
-        passed = [moment for moment in (clock.watermark, mark.flushed) if moment is not None]
-        if passed and rows.num_rows:
-            rows = self._without_late(rows, max(passed), output)
-        output.counts[USED] += rows.num_rows
-        if rows.num_rows:
-            self._hold(rows, mark, store)
-        return self._save(mark, store, output)
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
+        buffer, output = self._load(store), Output()
+        self._release(clock.watermark, buffer, store, output)
+        if batch:
+            rows = united(batch, len(self._spec.sources))
+            passed = [moment for moment in (clock.watermark, buffer.flushed) if moment is not None]
+            if passed:
+                rows = self._without_late(rows, max(passed), output)
+            output.counts[USED] += rows.num_rows
+            if rows.num_rows:
+                self._hold(rows, buffer, store)
+        return self._save(buffer, store, output)
 
     def on_time(self, clock: Clock, store: Store) -> Output:
-        mark, output = self._load(store), Output()
-        self._release(clock.watermark, mark, store, output)
-        return self._save(mark, store, output)
+        buffer, output = self._load(store), Output()
+        self._release(clock.watermark, buffer, store, output)
+        return self._save(buffer, store, output)
 
     def on_tick(self, clock: Clock, store: Store) -> Output:
         return self.on_time(clock, store)
 
     def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
-        mark, output = self._load(store), Output()
-        self._release(until, mark, store, output)
-        mark.flushed = until
-        return self._save(mark, store, output)
+        buffer, output = self._load(store), Output()
+        self._release(until, buffer, store, output)
+        buffer.flushed = until
+        return self._save(buffer, store, output)
 
     def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:
         behind = ints(rows, TS) <= watermark
-        if not behind.any():
-            return rows
-        late = rows.filter(pa.array(behind))
-        output.counts["late"] += late.num_rows
-        output.events["late_dropped_count"] += late.num_rows
-        output.side += self._sides.payloads(late, "late", STRICT_REASON)
-        return rows.filter(pa.array(~behind))
+        output.events["late_dropped_count"] += int(behind.sum())
+        return self._side_rows.put(output, rows, behind, "late", STRICT_REASON)
 
-    def _hold(self, rows: pa.Table, mark: _Mark, store: Store) -> None:
+    def _hold(self, rows: pa.Table, buffer: _Buffer, store: Store) -> None:
         ts = ints(rows, TS)
         seq = ints(rows, SEQ) if SEQ in rows.column_names else np.arange(len(ts))
         order = np.argsort(seq, kind="stable")
         arrival = np.empty(len(ts), np.int64)
-        arrival[order] = mark.batches * (1 << 32) + np.arange(len(ts))  # no batch has four billion rows
+        arrival[order] = buffer.batches * (1 << 32) + np.arange(len(ts))  # no batch has four billion rows
         head = [pa.array(ts), pa.array(arrival)]
-        self._rows.add(pa.Table.from_arrays(head + list(self._spec.main(rows).columns), schema=self._schema), store)
-        mark.held += len(ts)
-        mark.batches += 1
+        self._rows.add(pa.Table.from_arrays(head + self._spec.values(rows), schema=self._schema), store)
+        buffer.held += len(ts)
+        buffer.batches += 1
         newest, earliest = int(ts.max()), int(ts.min())
-        mark.newest = newest if mark.newest is None else max(mark.newest, newest)
-        mark.earliest = earliest if mark.earliest is None else min(mark.earliest, earliest)
+        buffer.newest = newest if buffer.newest is None else max(buffer.newest, newest)
+        buffer.earliest = earliest if buffer.earliest is None else min(buffer.earliest, earliest)
 
-    def _release(self, until: int | None, mark: _Mark, store: Store, output: Output) -> None:
-        if until is None or mark.earliest is None or mark.earliest > until:
+    def _release(self, until: int | None, buffer: _Buffer, store: Store, output: Output) -> None:
+        if until is None or buffer.earliest is None or buffer.earliest > until:
             return
         rows = self._rows.take(until, store)
         order = np.lexsort((ints(rows, _ARRIVAL), ints(rows, TS)))
-        output.main.append(rows.take(pa.array(order)).drop_columns([TS, _ARRIVAL]))
+        leaving = rows.take(pa.array(order))
+        columns = [*leaving.columns[2:], timestamps(ints(leaving, TS))]
+        output.main.append(pa.Table.from_arrays(columns, schema=self._spec.main_schema))
         output.events["watermark_emitted_count"] += rows.num_rows
-        mark.held -= rows.num_rows
-        mark.earliest = until + 1 if mark.held else None
+        buffer.held -= rows.num_rows
+        buffer.earliest = until + 1 if buffer.held else None
 
-    def _load(self, store: Store) -> _Mark:
+    def _load(self, store: Store) -> _Buffer:
         blobs = store.read(META, 0)
-        return _Mark(**self._codec.decode(blobs[0]).to_pylist()[0]) if blobs else _Mark()
+        return _Buffer(**self._codec.decode(blobs[0]).to_pylist()[0]) if blobs else _Buffer()
 
-    def _save(self, mark: _Mark, store: Store, output: Output) -> Output:
-        if mark.batches or mark.flushed is not None:
-            store.replace(META, 0, self._codec.encode(pa.Table.from_pylist([asdict(mark)], schema=_MARK)))
-        output.wake_at = mark.earliest
-        output.gauges.update(buffer_size=mark.held, state_bytes=self._rows.state_bytes(store))
-        if mark.newest is not None:
-            output.gauges["max_timestamp_seen"] = mark.newest
+    def _save(self, buffer: _Buffer, store: Store, output: Output) -> Output:
+        if buffer.batches or buffer.flushed is not None:
+            store.replace(META, 0, self._codec.encode(pa.Table.from_pylist([asdict(buffer)], schema=_BUFFER_SCHEMA)))
+        output.wake_at = buffer.earliest
+        output.gauges.update(buffer_size=buffer.held, state_bytes=self._rows.state_bytes(store))
+        if buffer.newest is not None:
+            output.gauges["max_timestamp_seen"] = buffer.newest
         return output

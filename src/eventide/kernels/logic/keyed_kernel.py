@@ -8,15 +8,15 @@ from abc import ABC, abstractmethod
 
 import pyarrow as pa
 
-from eventide.kernels.contract import Clock, Output, Store
+from eventide.kernels.contract import Batch, Clock, Output, Store, united
 from eventide.kernels.state.keyed_table import Directory, KeyedTable
 
 
 class KeyedKernel(ABC):
     """A kernel whose state is one table; what the table holds is left to the window kind."""
 
-    def __init__(self, table: KeyedTable) -> None:
-        self._table = table
+    def __init__(self, inputs: int, table: KeyedTable) -> None:
+        self._inputs, self._table = inputs, table
 
     @abstractmethod
     def _pass_time(self, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
@@ -36,10 +36,10 @@ class KeyedKernel(ABC):
     def _wake_at(self, directory: Directory) -> int | None:
         return directory.next_due
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         directory, output = self._begin(clock, store)
-        if rows.num_rows:
-            self._take(rows, clock.watermark, directory, store, output)
+        if batch:
+            self._take(united(batch, self._inputs), clock.watermark, directory, store, output)
         return self._finish(directory, store, output)
 
     def on_time(self, clock: Clock, store: Store) -> Output:

@@ -7,9 +7,9 @@ mode says at which moments waiting rows are emitted. Closing always emits what s
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eventide.kernels.aggregates import Aggregation
@@ -17,7 +17,6 @@ from eventide.kernels.aggregates.base import present
 from eventide.kernels.contract import Clock, Output, Store
 from eventide.kernels.logic.emission import in_order, main_table
 from eventide.kernels.logic.keyed_kernel import KeyedKernel
-from eventide.kernels.logic.spec import WindowSpec
 from eventide.kernels.state.keyed_table import (
     CHANGED,
     CLEAN,
@@ -32,10 +31,11 @@ from eventide.kernels.state.keyed_table import (
     KeyedTable,
     Summary,
 )
-from eventide.kernels.vector.columns import Ints, column, dense_rank, ints
+from eventide.kernels.vector.columns import Ints, Mask, column, dense_rank, ints
 from eventide.kernels.vector.grouping import group_rows
 
-Mask = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    from eventide.kernels.logic.windowed import WindowedAggregation
 
 
 class OpenGroupsKernel(KeyedKernel):
@@ -43,11 +43,13 @@ class OpenGroupsKernel(KeyedKernel):
     table.
     """
 
-    def __init__(self, spec: WindowSpec, folded: Aggregation) -> None:
+    def __init__(self, spec: WindowedAggregation, folded: Aggregation) -> None:
         self._aggregation, self._folded = spec.aggregation((START, END), MARKS), folded
         self._lateness, self._rules = spec.allowed_lateness, spec.emit_rules
-        self._sides, self._max_groups = spec.sides, spec.max_groups
-        super().__init__(KeyedTable("groups", self._aggregation.schema, spec.fingerprint(), self._summary))
+        self._side_rows, self._max_groups = spec.side_rows, spec.max_groups
+        super().__init__(
+            len(spec.sources), KeyedTable("groups", self._aggregation.schema, spec.fingerprint(), self._summary)
+        )
 
     @abstractmethod
     def _forget(self, closed: pa.Table, watermark: int | None, directory: Directory, output: Output) -> None:

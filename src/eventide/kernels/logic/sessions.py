@@ -10,16 +10,15 @@ is too old by itself is taken when an open session, or a newer row of the same b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from eventide.errors import OptionError
 from eventide.kernels.aggregates import Aggregation
 from eventide.kernels.aggregates.base import present
-from eventide.kernels.contract import TS, USED, Clock, Output, Store
-from eventide.kernels.logic.open_groups import Mask, OpenGroupsKernel, with_column
-from eventide.kernels.logic.spec import WindowSpec
+from eventide.kernels.contract import TS, USED, Batch, Clock, Output, Store
+from eventide.kernels.logic.open_groups import OpenGroupsKernel, with_column
 from eventide.kernels.side_rows import EVICTED_REASON, LATE_REASON
 from eventide.kernels.state.keyed_table import (
     CLEAN,
@@ -33,33 +32,15 @@ from eventide.kernels.state.keyed_table import (
     hashes_of,
     unmarked,
 )
-from eventide.kernels.vector.columns import Ints, column, ints
+from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.grouping import group_rows
 from eventide.kernels.vector.intervals import Runs, covered, islands, overlapping
+from eventide.plan.windows import Session
 
 ISLAND = "island"
 
-
-@dataclass(frozen=True)
-class SessionSpec(WindowSpec):
-    """Sessions with a gap in microseconds; `max_groups` limits the open sessions of a shard."""
-
-    gap: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.gap <= 0:
-            raise OptionError("a session's gap must be positive")
-
-    @property
-    def horizon(self) -> int:
-        return self.gap + self.allowed_lateness
-
-    def layout(self) -> str:
-        return f"session/1;gap={self.gap}"
-
-    def build(self) -> Sessions:
-        return Sessions(self)
+if TYPE_CHECKING:
+    from eventide.kernels.logic.windowed import WindowedAggregation
 
 
 @dataclass(frozen=True)
@@ -77,12 +58,12 @@ class _Found:
 
 
 class Sessions(OpenGroupsKernel):
-    def __init__(self, spec: SessionSpec) -> None:
+    def __init__(self, spec: WindowedAggregation, window: Session) -> None:
         super().__init__(spec, Aggregation((ISLAND,), (), (), spec.aggregates))
-        self._gap = spec.gap
+        self._gap = window.gap
 
-    def on_rows(self, rows: pa.Table, clock: Clock, store: Store) -> Output:
-        return _closed_by("watermark", super().on_rows(rows, clock, store))
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
+        return _closed_by("watermark", super().on_rows(batch, clock, store))
 
     def on_time(self, clock: Clock, store: Store) -> Output:
         return _closed_by("timer", super().on_time(clock, store))
@@ -138,11 +119,10 @@ class Sessions(OpenGroupsKernel):
         """Rows that would have joined a session that a flush has emitted are late for it."""
         ts = ints(rows, TS)
         hit = covered(found.gone_group, ints(found.gone, START) - self._gap, ints(found.gone, END), group, ts, ts)
-        output.counts["late"] += int(hit.sum())
-        output.side += self._sides.payloads(
-            rows.filter(pa.array(hit)), "late", LATE_REASON, windows=(ts[hit], ts[hit] + self._gap)
+        rows = self._side_rows.put(
+            output, rows, hit, "late", LATE_REASON, windows=lambda: (ts[hit], ts[hit] + self._gap)
         )
-        return (rows.filter(pa.array(~hit)), group[~hit]) if hit.any() else (rows, group)
+        return rows, group[~hit]
 
     def _late(self, runs: Runs, found: _Found, watermark: int | None) -> Mask:
         """Which islands are closed under the watermark and touch no open session."""
@@ -169,12 +149,10 @@ class Sessions(OpenGroupsKernel):
         return evicted
 
     def _put_aside(self, rows: pa.Table, runs: Runs, chosen: Mask, kind: str, reason: str, output: Output) -> None:
-        if chosen.any():
-            aside = chosen[runs.number]
-            number = runs.number[aside]
-            output.counts[kind] += len(number)
-            windows = (runs.start[number], runs.end[number])
-            output.side += self._sides.payloads(rows.filter(pa.array(aside)), kind, reason, windows=windows)
+        aside = chosen[runs.number]
+        number = runs.number[aside]
+        windows = (runs.start[number], runs.end[number])
+        self._side_rows.put(output, rows, aside, kind, reason, windows=lambda: windows)
 
     def _fold(
         self, rows: pa.Table, runs: Runs, number: Ints, keys: list[pa.Array], hashes: Ints

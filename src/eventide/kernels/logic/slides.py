@@ -12,71 +12,46 @@ them. The number of rows of a moment minus its emissions is the number of trigge
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from eventide.errors import OptionError
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.aggregates.base import present
 from eventide.kernels.contract import TS, USED, Output, Store
-from eventide.kernels.logic.emission import FINAL, ON_WINDOW_CLOSE, main_head
+from eventide.kernels.logic.emission import main_head
 from eventide.kernels.logic.keyed_kernel import KeyedKernel
-from eventide.kernels.logic.open_groups import Mask, with_column
-from eventide.kernels.logic.spec import WindowSpec
-from eventide.kernels.side_rows import LATE_REASON, Sides
+from eventide.kernels.logic.open_groups import with_column
+from eventide.kernels.side_rows import LATE_REASON
 from eventide.kernels.state.keyed_table import EPOCH, HASH, START, Directory, KeyedTable, Summary, hashes_of
 from eventide.kernels.state.range_tree import merged_ranges
-from eventide.kernels.vector.columns import Ints, column, ints
+from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.grouping import group_rows
 from eventide.kernels.vector.intervals import by_group_and_time, last_at_or_before
+from eventide.plan.windows import Slide
 
 _MARKS = (pa.field(EPOCH, pa.int32()), pa.field(HASH, pa.int64()))
 _ROWS = AggregateSpec("rows", "count", (), (), pa.int64())  # behind the user's aggregates: how many rows a moment has
 _RANGE = "range"
 
-
-@dataclass(frozen=True)
-class SlideSpec(WindowSpec):
-    """Ranges around each row, in microseconds; `lookahead` None emits at once. Emits once per row, in one of two
-    modes.
-    """
-
-    lookback: int
-    lookahead: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.lookback < 0 or (self.lookahead or 0) < 0:
-            raise OptionError("a sliding window's lookback and lookahead cannot be negative")
-        if self.emit not in (ON_WINDOW_CLOSE, FINAL):
-            raise OptionError(f"a sliding window emits one row per input row, not {self.emit}", help="leave EMIT out")
-        if self.max_groups is not None:
-            raise OptionError("max_groups does not apply to sliding windows", help="leave it out")
-
-    @property
-    def horizon(self) -> int:
-        return (self.lookahead or 0) + self.allowed_lateness
-
-    def layout(self) -> str:
-        return f"slide/1;lookback={self.lookback};lookahead={self.lookahead}"
-
-    def build(self) -> Slides:
-        return Slides(self)
+if TYPE_CHECKING:
+    from eventide.kernels.logic.windowed import WindowedAggregation
 
 
 class Slides(KeyedKernel):
-    def __init__(self, spec: SlideSpec) -> None:
-        self._lookback, self._lookahead = spec.lookback, spec.lookahead or 0
-        self._at_once, self._horizon = spec.lookahead is None, spec.horizon
-        self._sides: Sides = spec.sides
+    def __init__(self, spec: WindowedAggregation, window: Slide) -> None:
+        self._lookback, self._lookahead = window.lookback, window.lookahead or 0
+        self._at_once, self._horizon = window.lookahead is None, spec.horizon
+        self._side_rows = spec.side_rows
         keys = [packed for _, packed in spec.keys]
         self._stored = Aggregation((START,), keys, spec.key_types, (*spec.aggregates, _ROWS), _MARKS)
         self._ranges = Aggregation((_RANGE,), (), (), spec.aggregates)
         self._rows_column = f"s{len(spec.aggregates)}_0"
         self._schema = spec.main_schema
-        super().__init__(KeyedTable("moments", self._stored.schema, spec.fingerprint(), self._summary))
+        super().__init__(
+            len(spec.sources), KeyedTable("moments", self._stored.schema, spec.fingerprint(), self._summary)
+        )
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         if watermark is not None:
@@ -97,12 +72,14 @@ class Slides(KeyedKernel):
     def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:
         ts = ints(rows, TS)
         late = ts + self._horizon <= watermark
-        if not late.any():
-            return rows
-        windows = (ts[late] - self._lookback, ts[late] + self._lookahead)
-        output.counts["late"] += int(late.sum())
-        output.side += self._sides.payloads(rows.filter(pa.array(late)), "late", LATE_REASON, windows=windows)
-        return rows.filter(pa.array(~late))
+        return self._side_rows.put(
+            output,
+            rows,
+            late,
+            "late",
+            LATE_REASON,
+            windows=lambda: (ts[late] - self._lookback, ts[late] + self._lookahead),
+        )
 
     def _hold(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         fresh = self._stored.fold(rows, [column(rows, TS)])

@@ -1,9 +1,9 @@
-"""Tables as blobs, and back: an Arrow IPC record batch behind a header of sixteen bytes.
+"""Encodes tables as blobs: an Arrow IPC record batch after a header of sixteen bytes.
 
 The header is a version byte, a format byte, six zero bytes (so that Arrow's buffers stay aligned) and eight bytes of
 the spec's fingerprint. Small tables are a bare record batch message: the reader knows the schema, and a message without
-it takes 300 bytes in place of 1,000. Large ones are a whole stream with LZ4: at the 10 ns that a byte costs in Spark's
-state store, compressing 20 MB takes 15 ms and saves 80 each way. The same table always gives the same bytes.
+it takes 300 bytes instead of 1,000. Large ones are a whole stream with LZ4: at the 10 ns that a byte costs in Spark's
+state store, compressing 20 MB takes 15 ms and saves 80 ms each way. The same table always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Codec:
         self._plan = hashlib.sha256(fingerprint.encode()).digest()[:8]
 
     def encode(self, table: pa.Table) -> bytes:
-        """One blob that holds all rows; columns must be those of the schema, in order."""
+        """One blob with all rows; columns must be those of the schema, in order."""
         batch = one_batch(table.cast(self.schema) if table.schema != self.schema else table)
         if batch.nbytes < COMPRESS_FROM:
             return self._header(BARE) + bytes(batch.serialize())
@@ -41,7 +41,7 @@ class Codec:
         return bytes(sink.getvalue())
 
     def decode(self, blob: bytes) -> pa.Table:
-        """The table of a blob; CheckpointError if another version or another plan wrote it."""
+        """The table in a blob; CheckpointError if another version or another plan wrote it."""
         self._check(blob)
         body = pa.py_buffer(blob)[_HEADER:]
         try:
@@ -50,7 +50,7 @@ class Codec:
             return pa.ipc.open_stream(body).read_all()
         except (pa.ArrowInvalid, OSError, EOFError) as error:
             raise CheckpointError(
-                f"a blob of the state is damaged: {error}", help="restore the checkpoint from a copy"
+                f"a blob in the state is damaged: {error}", help="restore the checkpoint from a copy"
             ) from error
 
     def decode_all(self, blobs: Iterable[bytes]) -> pa.Table:
@@ -64,7 +64,7 @@ class Codec:
     def _check(self, blob: bytes) -> None:
         if len(blob) < _HEADER or blob[1] not in (BARE, STREAM):
             raise CheckpointError(
-                "a blob of the state is damaged: it has no header", help="restore the checkpoint from a copy"
+                "a blob in the state is damaged: it has no header", help="restore the checkpoint from a copy"
             )
         if blob[0] != VERSION:
             raise CheckpointError(

@@ -1,10 +1,10 @@
-"""Open windows by group, in buckets by the hash of the group's key, for kernels that look groups up.
+"""Open windows by group, in buckets by the hash of the group's key, for kernels that look up groups.
 
-A bucket is one blob: the rows of its groups, sorted by hash and window, so that equal contents are equal bytes. The
-number of buckets is a power of two that follows the number of rows (some hundred a bucket): a small batch then reads
-and writes a few small blobs, and a large one pays a fraction of a microsecond per row. A directory, one small blob,
-holds for each bucket how many rows it has, when the next one is due and whether some wait to be emitted: so closing
-reads only buckets that have something to close.
+A bucket is one blob: the rows of its groups, sorted by hash and window, so that equal contents have equal bytes. The
+number of buckets is a power of two that grows with the number of rows (a few hundred per bucket): a small batch then
+reads and writes a few small blobs, and a large one pays a fraction of a microsecond per row. A directory, one small
+blob, says for each bucket how many rows it has, when the next one is due and whether any are waiting to be emitted, so
+closing reads only buckets that have something to close.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.vector.columns import Ints, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints
 from eventide.kernels.vector.hashing import hash_rows
 
 START, END = "start", "end"
 EPOCH = "epoch"  # how often this group and window was emitted
 FRESH = "fresh"  # CLEAN, WAITING or CHANGED
 GONE = "gone"  # 1: a flush has emitted this window; it takes no more rows
-HASH = "hash"  # of the keys; kept, so that text need not be hashed again
+HASH = "hash"  # of the keys; stored, so that text need not be hashed again
 MARKS = (pa.field(EPOCH, pa.int32()), pa.field(FRESH, pa.int8()), pa.field(GONE, pa.int8()), pa.field(HASH, pa.int64()))
-CLEAN, WAITING, CHANGED = 0, 1, 2  # emitted as it is; changed since; changed by this very batch
+CLEAN, WAITING, CHANGED = 0, 1, 2  # unchanged since it was emitted; changed since; changed in this very batch
 NEVER = np.iinfo(np.int64).max
 
 _BITS, _BUCKET, _WINDOW, _FLUSHED = 0, 1, 2, 3
@@ -37,8 +37,8 @@ _DIRECTORY_SCHEMA = pa.schema(
 
 @dataclass
 class Directory:
-    """What is known without reading buckets. `windows` and `groups` (per window) are for kernels whose windows many
-    groups share.
+    """What is known without reading buckets. `windows` and `groups` (per window) are for kernels in which many groups
+    share a window.
     """
 
     bits: int = 0
@@ -68,7 +68,7 @@ class Directory:
 
 @dataclass(frozen=True)
 class Summary:
-    """Of each row: when it is next looked at, and 1 if it waits to be emitted, 1 if it is gone."""
+    """For each row: when it is next due, 1 if it is waiting to be emitted, and 1 if it is gone."""
 
     due: Ints
     waiting: Ints
@@ -77,7 +77,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class BucketRows:
-    """Rows of some buckets: those of the keys that were asked for, and the others."""
+    """Rows of some buckets: those with the requested keys, and the others."""
 
     buckets: Ints
     asked: pa.Table
@@ -88,7 +88,8 @@ class KeyedTable:
     """Tables with at least the columns START and HASH, in spaces that begin with `name`.
 
     `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
-    if `due` is np.maximum. A bucket shall have about `per_bucket` rows.
+    if `due` is np.maximum. `waiting` adds up what the summary calls so, or is np.minimum for a kernel that notes there
+    what its rows go back to. A bucket shall have about `per_bucket` rows.
     """
 
     def __init__(
@@ -99,11 +100,12 @@ class KeyedTable:
         summary: Callable[[pa.Table], Summary],
         due: np.ufunc = np.minimum,
         per_bucket: int = 512,
+        waiting: np.ufunc = np.add,
     ) -> None:
         self._space, self._meta = name, f"{name}_directory"
         self._codec = Codec(fingerprint, schema)
         self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
-        self._summary, self._due, self._per_bucket = summary, due, per_bucket
+        self._summary, self._due, self._per_bucket, self._waiting = summary, due, per_bucket, waiting
 
     def load(self, store: Store) -> Directory:
         blobs = store.read(self._meta, 0)
@@ -117,7 +119,7 @@ class KeyedTable:
         return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], last_flushed)
 
     def save(self, directory: Directory, store: Store) -> None:
-        """Write the directory back if it changed; nothing is left if nothing is held."""
+        """Write the directory back if it changed; an empty table leaves nothing in the store."""
         if not directory.changed:
             return
         if not directory.rows.any() and directory.flushed is None:
@@ -137,9 +139,9 @@ class KeyedTable:
 
     def find(self, hashes: Ints, directory: Directory, store: Store) -> BucketRows:
         """What is held for keys with these hashes, in buckets of a size that leaves room for a row for each."""
-        wanted = np.unique(hashes)
+        wanted = distinct(hashes)
         self._make_room(len(wanted), directory, store)
-        buckets = np.unique(_buckets(wanted, directory.bits))
+        buckets = distinct(_buckets(wanted, directory.bits))
         table = self.read(buckets, directory, store)
         held = ints(table, HASH)
         hit = wanted[np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)] == held
@@ -151,9 +153,9 @@ class KeyedTable:
         return self._codec.decode_all(blobs)
 
     def write(self, buckets: Ints, kept: pa.Table, changed: pa.Table, directory: Directory, store: Store) -> None:
-        """Put these rows in the place of all rows of some ascending buckets, to which all of them must belong.
+        """Replace all rows of some ascending buckets with these rows, all of which must belong to those buckets.
 
-        `kept` must be sorted as `read` gives it, and have no hash in common with `changed`.
+        `kept` must be sorted as `read` returns it, and have no hash in common with `changed`.
         """
         table = kept
         if changed.num_rows:
@@ -178,11 +180,11 @@ class KeyedTable:
         full, starts = buckets[np.diff(bounds) > 0], bounds[:-1][np.diff(bounds) > 0]
         if len(full):
             directory.due[full] = self._due.reduceat(rows.due, starts)
-            directory.waiting[full] = np.add.reduceat(rows.waiting, starts)
+            directory.waiting[full] = self._waiting.reduceat(rows.waiting, starts)
             directory.gone[full] = np.add.reduceat(rows.gone, starts)
 
     def _make_room(self, more: int, directory: Directory, store: Store) -> None:
-        """Choose a fitting number of buckets before one is read."""
+        """Choose a suitable number of buckets before any is read."""
         held = int(directory.rows.sum())
         wanted = (max(held, more) // self._per_bucket).bit_length()
         if directory.bits - 3 <= wanted <= directory.bits:
@@ -199,16 +201,16 @@ class KeyedTable:
 
 
 def hashes_of(keys: list[pa.Array], length: int) -> Ints:
-    """The hash of each row's keys, as it stands in the column HASH."""
+    """The hash of each row's keys, as in the column HASH."""
     return hash_rows(keys, length).view(np.int64)
 
 
 def unmarked(columns: list[pa.Array], hashes: Ints, schema: pa.Schema) -> pa.Table:
-    """A table of new rows: the columns up to the marks, and no mark but the hash."""
+    """A table of new rows: the columns before the marks, and of the marks only the hash."""
     marks = [pa.array(hashes if field.name == HASH else np.zeros(len(hashes), np.int64), field.type) for field in MARKS]
     return pa.Table.from_arrays([*columns, *marks], schema=schema)
 
 
 def _buckets(hashes: Ints, bits: int) -> Ints:
-    """The upper bits of each hash, moved to start at 0: rows sorted by hash are sorted by bucket."""
+    """The upper bits of each hash, shifted to start at 0: rows sorted by hash are sorted by bucket."""
     return (hashes >> (64 - bits)) + (1 << (bits - 1)) if bits else np.zeros(len(hashes), np.int64)

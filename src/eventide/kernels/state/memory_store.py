@@ -1,4 +1,4 @@
-"""A store in memory: for tests, the reference model, and batch use without Spark."""
+"""A store in memory, for tests, the kernel runner and batch use without Spark."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class MemoryStore:
         return len(log), sum(map(len, log))
 
     def spaces(self) -> list[str]:
-        """The spaces that hold anything; a test asks this to see that nothing was left behind."""
+        """The spaces that hold anything; tests use it to check that nothing was left behind."""
         return sorted({space for space, _ in self._logs})
 
     def snapshot(self) -> MemoryStore:
-        """A copy that later calls do not touch: restore it to repeat a call from the same state."""
+        """A copy that later calls do not touch: use it to repeat a call from the same state."""
         return MemoryStore(self._logs)
 
     def __eq__(self, other: object) -> bool:

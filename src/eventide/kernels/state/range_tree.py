@@ -1,4 +1,4 @@
-"""Aggregates over many overlapping ranges of rows, each in the time of a logarithm: a tree of merged partials."""
+"""Aggregates over many overlapping ranges of rows, each in logarithmic time: a tree of merged partials."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _AT_ONCE = 200_000  # ranges
 
 
 def merged_ranges(aggregation: Aggregation, partials: pa.Table, first: Ints, behind: Ints) -> pa.Table:
-    """For every range [first, behind) of rows, none of them empty, the merged partial: row n is that of range n.
+    """The merged partial of every range [first, behind) of rows, none of them empty: row n is that of range n.
 
-    `aggregation` has one leading column and no keys; `partials` has its layout, whatever stands in the leading column.
+    `aggregation` has one leading column and no keys; `partials` has its layout, with anything in the leading column.
     """
     tree = _tree(aggregation, partials, int((behind - first).max(initial=0)))
     found = [aggregation.schema.empty_table()]
@@ -26,7 +26,7 @@ def merged_ranges(aggregation: Aggregation, partials: pa.Table, first: Ints, beh
 
 
 def _tree(aggregation: Aggregation, partials: pa.Table, longest: int) -> list[pa.Table]:
-    """Level n holds the merged partials of 2 ** n neighbours each, as high as the longest range needs."""
+    """Level n holds merged partials of 2 ** n neighbours each; there are as many levels as the longest range needs."""
     tree = [partials]
     while 2 ** len(tree) <= longest:
         below = tree[-1]
@@ -55,6 +55,6 @@ def _nodes(first: Ints, behind: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _by_lead(aggregation: Aggregation, table: pa.Table, lead: Ints) -> pa.Table:
-    """The rows merged by new values of the leading column, in their order."""
+    """The rows merged by new values of the leading column, in that order."""
     merged = aggregation.merge(table.set_column(0, aggregation.lead[0], pa.array(lead)))
     return merged.take(pa.array(np.argsort(ints(merged, aggregation.lead[0]))))

@@ -1,7 +1,7 @@
-"""Where the partials of slices lie in the store: logs by slice, or by a coarser range of time when there are many.
+"""Where the store keeps the partials of slices: in logs by slice, or by a coarser range of time when there are many.
 
-A batch appends one blob to each bucket that it touches. If it touches more than 32 slices (a backfill), it writes to
-buckets of 16, 256, ... slices instead, so that the number of round trips stays small; when such a range comes due its
+A batch appends one blob to each bucket it touches. If it touches more than 32 slices (a backfill), it writes to buckets
+of 16, 256, ... slices instead, so that the number of round trips stays small; when such a range comes due, those of its
 rows that are not due move one level down, as in a timer wheel. A row is rewritten at most once per level.
 """
 
@@ -36,7 +36,7 @@ class SliceLog:
         self._spread(partial, level_for(ints(partial, SLICE)), store)
 
     def take(self, wanted: Ints, keep_from: int, store: Store) -> pa.Table:
-        """All rows of these ascending slices, several per group possible; slices before `keep_from` are forgotten."""
+        """All rows of these ascending slices, possibly several per group; slices before `keep_from` are forgotten."""
         found = [self._codec.schema.empty_table()]
         last = int(wanted[-1]) if len(wanted) else keep_from - 1
         for level in reversed(range(1, LEVELS)):
@@ -66,7 +66,7 @@ class SliceLog:
         return table
 
     def _from_range(self, level: int, bucket: int, wanted: Ints, keep_from: int, store: Store) -> pa.Table:
-        """Rows that are wanted for the last time; later ones go one level down, where they are read if wanted."""
+        """Rows that are needed for the last time; later ones move one level down, where they are read when needed."""
         table = self._codec.decode_all(store.read(space(level), bucket))
         store.delete(space(level), bucket)
         slices = ints(table, SLICE)

@@ -1,7 +1,7 @@
 """Slices of long hopping windows, merged in advance: a node is the merged partial of `fan` neighbouring slices.
 
-A window of a thousand slices is then some thirty nodes and, at its ends, some thirty slices. A node is made when a
-window that covers it closes, and kept until no window covers it; rows that come for one of its slices later are added
+A window of a thousand slices is then some thirty nodes and, at its ends, some thirty slices. A node is built when a
+window that covers it closes, and kept until no window covers it; rows that come later for one of its slices are added
 to it too.
 """
 
@@ -26,7 +26,7 @@ _WORTH_IT = 64  # slices in a window
 
 @dataclass(frozen=True)
 class Part:
-    """A table sorted by its leading column, and for each window the range [low, high) of that column which belongs to
+    """A table sorted by its leading column, and for each window the range [low, high) of that column that belongs to
     it.
     """
 
@@ -54,7 +54,7 @@ class SliceTree:
             self._append(_led_by(partial.filter(pa.array(stale)), node[stale]), store)
 
     def parts(self, windows: Ints, slices: Ints, keep_from: int, store: Store) -> list[Part]:
-        """What the windows consist of, given all slices that have rows; slices before `keep_from` are forgotten."""
+        """The parts of the windows, given all slices that have rows; slices before `keep_from` are forgotten."""
         low, high = self._grid.slices_in(windows)
         if not self._fan:
             wanted = slices[(slices >= low[0]) & (slices < high[-1])]
@@ -74,9 +74,7 @@ class SliceTree:
         return self._log.state_bytes(store) + sum(store.size(_SPACE, bucket)[1] for bucket in store.buckets(_SPACE))
 
     def _nodes(self, rows: pa.Table, nodes: Ints, known: Ints, keep_from: int, store: Store) -> pa.Table:
-        """The wanted nodes: those that are known, and the others made from their slices and kept if they are wanted
-        again.
-        """
+        """The requested nodes: known ones, and the others built from their slices and kept if they are needed again."""
         node = ints(rows, SLICE) // self._fan
         missing = np.isin(node, np.setdiff1d(nodes, known))
         made = self._aggregation.merge(_led_by(rows.filter(pa.array(missing)), node[missing]))
@@ -105,6 +103,6 @@ def _led_by(table: pa.Table, lead: Ints) -> pa.Table:
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """Rows by the leading column."""
+    """The rows sorted by the leading column."""
     lead = ints(table, SLICE)
     return table if (np.diff(lead) >= 0).all() else table.take(pa.array(np.argsort(lead, kind="stable")))

@@ -1,7 +1,9 @@
-"""Tables in the store by time: an append-only log per range of time, coarse ranges for a batch that spans a long time.
+"""Tables in the store by time: an append-only log per range of time, with coarse ranges for a batch that spans a long
+time.
 
-A batch appends one blob to each range that it touches, in ranges so wide that it touches few. When a range comes due,
-its rows that are not due move to narrower ranges, as in a timer wheel: a row is rewritten at most once per level.
+A batch appends one blob to each range it touches, in ranges wide enough that it touches few. When a range comes due,
+those of its rows that are not due move to narrower ranges, as in a timer wheel: a row is rewritten at most once per
+level.
 """
 
 from __future__ import annotations
@@ -13,23 +15,25 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.vector.columns import Ints, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints
 
 LEVELS = 6
-BITS = 4  # a range of one level is 2 ** BITS ranges of the level below
+BITS = 4  # a range on one level is 2 ** BITS ranges on the level below
 _MOST_RANGES = 32
 
 
 def level_for(places: Ints) -> int:
     """The finest level at which these places lie in few ranges."""
-    level = 0
-    while level < LEVELS - 1 and len(np.unique(places >> (BITS * level))) > _MOST_RANGES:
-        level += 1
-    return level
+    first, last = (int(places.min()), int(places.max())) if len(places) else (0, 0)
+    for level in range(LEVELS - 1):
+        shift = BITS * level
+        if (last >> shift) - (first >> shift) < _MOST_RANGES or len(distinct(places >> shift)) <= _MOST_RANGES:
+            return level
+    return LEVELS - 1
 
 
 def split(table: pa.Table, buckets: Ints) -> Iterator[tuple[int, pa.Table]]:
-    """(bucket, its rows in their order), ascending."""
+    """(bucket, its rows in their original order), by ascending bucket."""
     if len(buckets) == 0:
         return
     if (buckets == buckets[0]).all():
@@ -55,8 +59,8 @@ class TimeLog:
         self._put(table, level_for(ints(table, self._column) >> self._grain), store)
 
     def take(self, until: int, store: Store) -> pa.Table:
-        """All rows up to and including this moment, which leave the store; in the order of their additions per
-        range.
+        """Remove and return all rows up to and including this moment; within a range, in the order in which they were
+        added.
         """
         found = [self._codec.schema.empty_table()]
         for level in reversed(range(LEVELS)):
@@ -65,6 +69,15 @@ class TimeLog:
                     break
                 found.append(self._split_off(level, bucket, until, store))
         return pa.concat_tables(found)
+
+    def earliest(self, store: Store) -> int | None:
+        """A moment before which no row is, or None if there is none: the start of the first range, unread."""
+        starts = (
+            store.buckets(space)[0] << (self._grain + BITS * level)
+            for level, space in enumerate(self._spaces)
+            if store.buckets(space)
+        )
+        return min(starts, default=None)
 
     def state_bytes(self, store: Store) -> int:
         return sum(store.size(space, bucket)[1] for space in self._spaces for bucket in store.buckets(space))

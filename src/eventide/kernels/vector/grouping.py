@@ -34,7 +34,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Segments:
-    """Which rows belong to which group: rows `order[starts[g]:starts[g + 1]]` are those of group g, in their order."""
+    """Which rows belong to which group: `order[starts[g]:starts[g + 1]]` are the rows of group g, in row order."""
 
     order: Ints
     starts: Ints
@@ -45,7 +45,7 @@ class Segments:
 
     @cached_property
     def group(self) -> Ints:
-        """Per row the number of its group."""
+        """For each row, the number of its group."""
         numbers = np.empty(len(self.order), np.int64)
         numbers[self.order] = np.repeat(np.arange(self.count), np.diff(self.starts))
         return numbers
@@ -53,9 +53,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Groups:
-    """The outcome of `group_rows`: the groups' keys, one array per reduction, and the segments if they were asked
-    for.
-    """
+    """The result of `group_rows`: the groups' keys, one array per reduction, and the segments if requested."""
 
     keys: list[pa.Array]
     reduced: list[pa.Array]
@@ -63,7 +61,7 @@ class Groups:
 
 
 def group_rows(keys: Sequence[pa.Array], reductions: Sequence[Reduction], *, segments: bool) -> Groups:
-    """Group rows by at least one key column. The numbers of the groups depend on the key columns alone."""
+    """Group rows by at least one key column. How groups are numbered depends only on the key columns."""
     nested = any(is_nested(key.type) for key in keys)
     names = [f"k{n}" for n in range(len(keys))]
     arrays = [sortable(key) for key in keys]

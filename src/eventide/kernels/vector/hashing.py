@@ -1,6 +1,7 @@
-"""64-bit hashes of Arrow columns, the same on every machine and in every version: they choose buckets in stored state.
+"""64-bit hashes of Arrow columns, the same on every machine and in every version, since they choose buckets in stored
+state.
 
-Values that Spark takes for one group (NULL and NULL, NaN and NaN, the two zeros) have one hash.
+Values that Spark puts into one group (NULL and NULL, NaN and NaN, the two zeros) have the same hash.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _LONG = 1024  # bytes
 
 
 def mixed(values: Hashes) -> Hashes:
-    """splitmix64's finisher: every bit of the outcome depends on every bit of the value."""
+    """splitmix64's finalizer: every bit of the result depends on every bit of the value."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -32,7 +33,7 @@ _NULL = np.uint64(0x6E756C6C)
 
 
 def hash_rows(columns: Sequence[pa.Array], length: int, seed: int = 0) -> Hashes:
-    """One hash per row over several columns; all rows are equal if there is no column."""
+    """One hash per row over several columns; with no columns, all rows are equal."""
     total = np.full(length, seed, np.uint64)
     for values in columns:
         total = mixed(total * np.uint64(0x100000001B3) + hash_column(values))
@@ -78,11 +79,11 @@ def _bits(values: pa.Array) -> Hashes:
 
 
 def _hash_bytes(values: pa.LargeBinaryArray) -> Hashes:
-    """Eight bytes at a time, all values abreast; the few long ones by themselves."""
+    """Eight bytes at a time, all values in parallel; the few long ones separately."""
     offsets, data = _byte_parts(values)
     starts, lengths = offsets[:-1], np.diff(offsets)
     padded = np.concatenate((data, np.zeros(8, np.uint8)))
-    words: Hashes = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # the eight bytes from each byte on
+    words: Hashes = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # the eight bytes that start at each byte
     hashes = mixed(lengths.astype(np.uint64))
     rows = np.flatnonzero((lengths > 0) & (lengths <= _LONG))
     for at in range(0, int(lengths[rows].max(initial=0)), 8):
@@ -97,7 +98,7 @@ def _hash_bytes(values: pa.LargeBinaryArray) -> Hashes:
 
 
 def _byte_parts(values: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """(offsets from 0, bytes); the bytes below a NULL count as well, harmlessly."""
+    """(offsets from 0, bytes); the bytes of NULLs are included, harmlessly."""
     _, bounds, data = values.buffers()
     offsets = np.frombuffer(bounds, np.int64)[values.offset : values.offset + len(values) + 1]
     held = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]] if data is not None else np.empty(0, np.uint8)

@@ -1,4 +1,4 @@
-"""Intervals per group, vectorised: gaps and islands, overlapping runs, and the last interval before a moment."""
+"""Intervals per group, vectorised: gaps and islands, overlapping runs, and the last moment before another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eventide.kernels.vector.columns import Ints
+from eventide.kernels.vector.columns import Ints, distinct
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Runs:
 
 
 def islands(group: Ints, ts: Ints, gap: int) -> Runs:
-    """Runs of events of a group of which no two neighbours are more than `gap` apart; an island ends `gap` after its
-    last.
+    """Runs of a group's events in which no two neighbours are more than `gap` apart; an island ends `gap` after its
+    last event.
     """
     return overlapping(group, ts, ts + gap)
 
 
 def overlapping(group: Ints, start: Ints, end: Ints) -> Runs:
-    """Intervals of a group joined where one starts no later than another one ends."""
+    """A group's intervals, merged where one starts no later than another ends."""
     order = by_group_and_time(group, start)
     groups, starts, ends = group[order], start[order], end[order]
     reach = _running_max(groups, ends)
@@ -42,9 +42,7 @@ def overlapping(group: Ints, start: Ints, end: Ints) -> Runs:
 
 
 def by_group_and_time(group: Ints, time: Ints) -> Ints:
-    """The order of rows by group, then time. One sort of one number per row, four times as fast, if the two fit into
-    it.
-    """
+    """The order of rows by group, then time. If both fit into one number, sorting that is four times as fast."""
     if len(group) == 0:
         return np.empty(0, np.int64)
     first, span = int(time.min()), int(time.max()) - int(time.min()) + 1
@@ -65,7 +63,7 @@ def _running_max(groups: Ints, values: Ints) -> Ints:
 
 
 def last_at_or_before(group: Ints, moment: Ints, asked_group: Ints, asked_moment: Ints) -> Ints:
-    """For each asked pair the place of the latest moment of the same group that is not after it, or -1."""
+    """For each pair asked about, the place of the latest moment of the same group that is not after it, or -1."""
     is_question = np.repeat([False, True], [len(group), len(asked_group)])
     groups = np.concatenate((group, asked_group))
     order = by_group_and_time(groups, 2 * np.concatenate((moment, asked_moment)) + is_question)
@@ -81,8 +79,48 @@ def last_at_or_before(group: Ints, moment: Ints, asked_group: Ints, asked_moment
 def covered(
     group: Ints, start: Ints, end: Ints, asked_group: Ints, asked_start: Ints, asked_end: Ints
 ) -> npt.NDArray[np.bool_]:
-    """Whether an asked interval meets one of its group; those of a group must be disjoint, all bounds are inclusive."""
+    """Whether each interval asked about meets one of its group; a group's must be disjoint, and all bounds are
+    inclusive.
+    """
     if len(group) == 0:
         return np.zeros(len(asked_group), np.bool_)
     at = last_at_or_before(group, start, asked_group, asked_end)
     return (at >= 0) & (end[at] >= asked_start)
+
+
+def meetings(one: Runs, other: Runs) -> tuple[Ints, Ints]:
+    """(place in one, place in the other) of all intervals of a group that share a point; those of `other` are best if
+    few of a group overlap each other.
+    """
+    if len(one.group) == 0 or len(other.group) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    order = by_group_and_time(other.group, other.start)
+    group, start = other.group[order], other.start[order]
+    places = _Places(one, other)
+    starts, reach = places.of(group, start), places.of(group, _running_max(group, other.end[order]))
+    first = np.searchsorted(reach, places.of(one.group, one.start), "left")
+    last = np.searchsorted(starts, places.of(one.group, one.end), "right")
+    lengths = np.maximum(last - first, 0)
+    before = np.cumsum(lengths) - lengths
+    mine = np.repeat(np.arange(len(lengths)), lengths)
+    theirs = order[np.repeat(first - before, lengths) + np.arange(len(mine))]
+    meets = other.end[theirs] >= one.start[mine]
+    return mine[meets], theirs[meets]
+
+
+class _Places:
+    """Group and time as one number, in the order of both."""
+
+    def __init__(self, *runs: Runs) -> None:
+        self._first = min(int(run.start.min()) for run in runs)
+        self._span = max(int(run.end.max()) for run in runs) - self._first + 1
+        self._times: Ints | None = None
+        if int(max(run.group.max() for run in runs) + 1) * self._span >= 1 << 62:
+            self._times = distinct(np.concatenate([times for run in runs for times in (run.start, run.end)]))
+            self._span = len(self._times)
+
+    def of(self, group: Ints, times: Ints) -> Ints:
+        """The times must be bounds of the runs."""
+        return group * self._span + (
+            times - self._first if self._times is None else np.searchsorted(self._times, times)
+        )

@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from eventide.kernels.vector.columns import Ints
+from eventide.kernels.vector.columns import Ints, Mask
+from eventide.plan.windows import Cumulate, Hop, PanedWindow, Tumble
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,11 @@ class Grid:
     def ends(self, windows: Ints) -> Ints:
         return self.starts(windows) + self.size
 
+    def last_window_bounds(self, slices: Ints) -> tuple[Ints, Ints]:
+        """Start and end of the last window that holds each slice."""
+        last = self.last_windows_of(slices)
+        return self.starts(last), self.ends(last)
+
     def closes_at(self, window: int) -> int:
         return window * self.slide + self.offset + self.size + self.lateness
 
@@ -75,7 +80,7 @@ class Grid:
         """The last window that begins at or before `ts`."""
         return int(self.last_windows_of(self.slices_of(np.array([ts])))[0])
 
-    def all_closed(self, slices: Ints, closed: int | None) -> npt.NDArray[np.bool_]:
+    def all_closed(self, slices: Ints, closed: int | None) -> Mask:
         """Whether every window of a slice is closed, given the last one that is."""
         return np.zeros(len(slices), np.bool_) if closed is None else self.last_windows_of(slices) <= closed
 
@@ -131,6 +136,16 @@ class CumulativeGrid(Grid):
 
     def last_closed(self, watermark: int | None) -> int | None:
         return None if watermark is None else (watermark - self.lateness - self.offset) // self.slide - 1
+
+
+def grid_of(window: PanedWindow, lateness: int) -> Grid:
+    match window:
+        case Tumble(size=size, offset=offset):
+            return Grid(size, size, offset, lateness)
+        case Hop(size=size, slide=slide, offset=offset):
+            return Grid(size, slide, offset, lateness)
+        case Cumulate(size=size, step=step, offset=offset):
+            return CumulativeGrid(size, step, offset, lateness)
 
 
 def latest(*windows: int | None) -> int | None:

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from eventide.plan.logical import Explode, Project, Step
 from eventide.plan.names import quoted
-from eventide.plan.physical import Branch, Physical
+from eventide.plan.physical import Input, Physical
 
 
 def drop_identity_projects(plan: Physical) -> Physical:
-    return replace(plan, branches=tuple(_without(branch) for branch in plan.branches))
+    return replace(plan, inputs=tuple(_without(input) for input in plan.inputs))
 
 
-def _without(branch: Branch) -> Branch:
-    names = [column.name for column in branch.source.columns]
+def _without(input: Input) -> Input:
+    names = [column.name for column in input.source.columns]
     kept: list[Step] = []
-    for step in branch.steps:
+    for step in input.steps:
         if isinstance(step, Project):
             if [(column.name, column.sql) for column in step.columns] == [(name, quoted(name)) for name in names]:
                 continue
@@ -24,4 +24,4 @@ def _without(branch: Branch) -> Branch:
         elif isinstance(step, Explode):
             names = [*names, *step.names]
         kept.append(step)
-    return replace(branch, steps=tuple(kept))
+    return replace(input, steps=tuple(kept))

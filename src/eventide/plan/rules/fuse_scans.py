@@ -1,7 +1,7 @@
 """Files whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered, projected and
 packed.
 
-It changes no outcome, so a plan's identity does not know of it. A branch says why it was not fused, for EXPLAIN.
+It changes no outcome, so a plan's identity does not know of it. A input says why it was not fused, for EXPLAIN.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from dataclasses import replace
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
 from eventide.plan.logical import Explode, Filter, Source
-from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
+from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 
 
 def fuse_scans(plan: Physical) -> Physical:
-    return replace(plan, branches=tuple(_judged(plan, branch) for branch in plan.branches))
+    return replace(plan, inputs=tuple(_judged(plan, input) for input in plan.inputs))
 
 
-def _judged(plan: Physical, branch: Branch) -> Branch:
-    if branch.source.connector != "files":
-        return branch
+def _judged(plan: Physical, input: Input) -> Input:
+    if input.source.connector != "files":
+        return input
     try:
-        return replace(branch, fusion=_fusion(plan, branch))
+        return replace(input, fusion=_fusion(plan, input))
     except NotPortableError as reason:
-        return replace(branch, not_fused=str(reason))
+        return replace(input, not_fused=str(reason))
 
 
-def _fusion(plan: Physical, branch: Branch) -> Fusion:
-    source = branch.source
+def _fusion(plan: Physical, input: Input) -> Fusion:
+    source = input.source
     if not plan.options.fused_scan:
         raise NotPortableError("fused_scan is false")
     _check_format(source)
     columns = {column.name: column.type for column in source.columns}
-    time = _time_column(plan, branch, columns)
+    time = _time_column(input, columns)
     names, conditions = source_names({name: type for name, type in columns.items() if type in TYPES}), []
-    for step in branch.steps:
+    for step in input.steps:
         if isinstance(step, Filter):
             conditions.append(_compiled(step.condition, names, columns))
         elif isinstance(step, Explode):
@@ -47,13 +47,8 @@ def _fusion(plan: Physical, branch: Branch) -> Fusion:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
         raise NotPortableError("two columns differ only in case")
-    # a UNION ALL names the columns after its first branch
-    outer = [column.name for column in plan.stream.query.columns]
-    names = (
-        dict(zip([name.lower() for name in outer], names.values(), strict=True)) if len(names) == len(outer) else names
-    )
-    packed = tuple((named.name, _compiled(named.sql, names, columns)) for named in plan.packed)
-    identity = _identity(plan, source, columns)
+    packed = tuple((named.name, _compiled(named.sql, names, columns)) for named in input.packed)
+    identity = _identity(source, columns)
     condition = conjunction(conditions)
     used = {time} if time is not None else set()
     for expression in (*(expression for _, expression in packed), condition, identity):
@@ -82,16 +77,16 @@ def _check_format(source: Source) -> None:
         raise NotPortableError("where the files are is known only when they are opened")
 
 
-def _time_column(plan: Physical, branch: Branch, columns: dict[str, str]) -> str | None:
+def _time_column(input: Input, columns: dict[str, str]) -> str | None:
     """The column of the event time; None if the time of the batch counts."""
-    source = branch.source
-    if plan.time is not None:
+    source = input.source
+    if input.time is not None:
         raise NotPortableError("the query itself says what the event time is")
-    if not isinstance(branch.watermark, EventTimeWatermark) or source.event_time is None:
+    if not isinstance(input.watermark, EventTimeWatermark) or source.event_time is None:
         return None
-    if branch.watermark.carried is not None or source.messages:
+    if input.watermark.carried is not None or source.messages:
         raise NotPortableError(
-            "rows carry the watermark" if branch.watermark.carried is not None else "rows hold messages"
+            "rows carry the watermark" if input.watermark.carried is not None else "rows hold messages"
         )
     if any(name.lower() in METADATA_COLUMNS for name in columns):
         raise NotPortableError("rows say when they were received")
@@ -115,10 +110,10 @@ def _is_known(parser: EpochUnit | Iso8601 | SparkTimestamp | CustomParser, type:
             return False
 
 
-def _identity(plan: Physical, source: Source, columns: dict[str, str]) -> Expression | None:
+def _identity(source: Source, columns: dict[str, str]) -> Expression | None:
     if source.dedup is None:
         return None
-    if len(source.dedup.columns) > 1 or len(plan.branches) > 1:
+    if len(source.dedup.columns) > 1:
         raise NotPortableError("rows are told apart by more than one column")
     name = next((name for name in columns if name.lower() == source.dedup.columns[0].lower()), None)
     if name is None:

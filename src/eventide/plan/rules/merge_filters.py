@@ -9,7 +9,7 @@ from eventide.plan.physical import Physical
 
 
 def merge_filters(plan: Physical) -> Physical:
-    return replace(plan, branches=tuple(replace(branch, steps=_merged(branch.steps)) for branch in plan.branches))
+    return replace(plan, inputs=tuple(replace(input, steps=_merged(input.steps)) for input in plan.inputs))
 
 
 def _merged(steps: tuple[Step, ...]) -> tuple[Step, ...]:

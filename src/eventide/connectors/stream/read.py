@@ -1,0 +1,72 @@
+"""Another stream as an input: its inbox entries name the batches that the other one has given, and tasks read them.
+
+Rows stay in Arrow all the way. A batch's rows and the watermark that goes with them are in one manifest, so that they
+arrive in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from eventide.connectors.arrow_types import to_arrow_schema
+from eventide.connectors.contract import SourceContext, hidden, user_schema
+from eventide.plan.logical import Source
+from eventide.plan.names import backticked
+from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS
+from eventide.storage.payloads import late_rows_with_times
+from eventide.storage.results import OUTPUT_TIME, read_batch
+
+_SEQ = "__number"
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True)
+class ReadBatches:
+    """mapInArrow function: inbox entries → the rows of the batches that they name, with `schema` and _SEQ."""
+
+    folder: str
+    schema: pa.Schema
+    is_late: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for entries in batches:
+            for number in entries.column("number").to_pylist():
+                table = self._rows(number - 1)
+                if table is not None:
+                    seq = pa.array(range(number << 32, (number << 32) + table.num_rows), pa.int64())
+                    yield from table.append_column(_SEQ, seq).to_batches(max_chunksize=_CHUNK)
+
+    def _rows(self, batch: int) -> pa.Table | None:
+        """The rows of a batch, each with its event time in every column that shows it."""
+        found = read_batch(Path(self.folder), batch, "side" if self.is_late else "main")
+        if found is None:
+            return None
+        if self.is_late:
+            users = pa.schema([field for field in self.schema if field.name != ROWTIME_COLUMN])
+            rows, times = late_rows_with_times(found, users)
+        else:
+            rows, times = found, found[OUTPUT_TIME].cast(pa.timestamp("us", tz="UTC"))
+        columns = [
+            times if field.name in TIME_COLUMNS and field.name not in rows.column_names else rows[field.name]
+            for field in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
+
+
+def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
+    schema = user_schema(source)
+    arrow = to_arrow_schema(schema)
+    entries = inbox.where((F.col("source") == source.name) & (F.col("kind") == "rows")).select("number")
+    folder = context.outputs(source.options[STREAM])
+    rows = entries.mapInArrow(
+        ReadBatches(str(folder), arrow, IS_LATE in source.options),
+        StructType([*schema.fields, StructField(_SEQ, LongType())]),
+    )
+    own = [F.col(backticked(field.name)) for field in schema.fields]
+    return rows.select(*own, *hidden(F.col(_SEQ), F.lit(None), F.lit(None)))

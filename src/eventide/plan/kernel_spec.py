@@ -1,0 +1,113 @@
+"""From a plan and the types of its columns to the spec of a kernel: the same for Spark and for the test runners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from eventide.kernels.aggregates import AggregateSpec, UserAggregate
+from eventide.kernels.contract import InputSpec
+from eventide.kernels.intake import InnerSpec, IntakeSpec
+from eventide.kernels.joins.spec import JoinSpec
+from eventide.kernels.logic.forward import ForwardSpec
+from eventide.kernels.logic.windowed import WindowedAggregation
+from eventide.plan.co_location import late_policy
+from eventide.plan.logical import Named
+from eventide.plan.modes import EmitMode
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, PackedAggregate, Physical
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class KernelTypes:
+    """`packed` by side and packed column, `results` by aggregate.
+
+    `user` gives an aggregate that the user has defined, with the type of its state. `condition` is the residual
+    condition of a join, compiled.
+    """
+
+    packed: tuple[Mapping[str, pa.DataType], ...]
+    results: Mapping[str, pa.DataType]
+    user: Callable[[PackedAggregate], tuple[UserAggregate, pa.DataType] | None] = lambda call: None
+    condition: Callable[[pa.Table], pa.Array] | None = None
+
+
+def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
+    inner: InnerSpec
+    match physical.operator:
+        case ForwardRows(ordered=ordered):
+            originals = _pairs(physical.inputs[0].originals)
+            kinds = tuple(types.packed[0][packed] for _, packed in originals)
+            inner = ForwardSpec(originals, kinds, ordered, _sources(physical))
+        case AggregateWindows():
+            inner = _aggregation(physical, physical.operator, types)
+        case JoinRows():
+            inner = _join(physical, physical.operator, types)
+    within = tuple(None if each.source.dedup is None else each.source.dedup.within for each in physical.inputs)
+    spans = within if any(span is not None for span in within) else ()
+    return IntakeSpec(inner, late_policy(physical), physical.options.max_lateness, spans)
+
+
+def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTypes) -> WindowedAggregation:
+    first = physical.inputs[0]
+    return WindowedAggregation(
+        operator.window,
+        lateness=physical.emit.allowed_lateness,
+        keys=_pairs(first.keys),
+        key_types=tuple(types.packed[0][key.sql] for key in first.keys),
+        originals=_pairs(first.originals),
+        aggregates=tuple(_aggregate(call, types) for call in operator.aggregates),
+        emit=physical.emit.mode,
+        every=physical.emit.every,
+        max_groups=physical.options.max_groups,
+        sources=_sources(physical),
+    )
+
+
+def _aggregate(call: PackedAggregate, types: KernelTypes) -> AggregateSpec:
+    user, state_type = types.user(call) or (None, None)
+    return AggregateSpec(
+        call.name,
+        call.function,
+        call.inputs,
+        tuple(types.packed[0][name] for name in call.inputs),
+        types.results[call.name],
+        call.distinct,
+        call.parameters,
+        user,
+        state_type,
+    )
+
+
+def _join(physical: Physical, operator: JoinRows, types: KernelTypes) -> JoinSpec:
+    keys = tuple(key.sql for key in physical.inputs[0].keys)
+    return JoinSpec(
+        operator.kind,
+        operator.bound,
+        lateness=physical.emit.allowed_lateness,
+        keys=keys,
+        key_types=tuple(types.packed[0][key] for key in keys),
+        null_safe=operator.null_safe,
+        left=_pairs(operator.left),
+        left_types=tuple(types.packed[0][column.sql] for column in operator.left),
+        right=_pairs(operator.right),
+        right_types=tuple(types.packed[1][column.sql] for column in operator.right),
+        condition=types.condition,
+        at_close=operator.at_close,
+        store_late=physical.emit.mode is not EmitMode.FINAL,
+        sides=tuple(each.side for each in physical.inputs),
+        inputs=tuple(
+            InputSpec(each.source.name, _pairs(each.keys), _pairs(each.originals)) for each in physical.inputs
+        ),
+    )
+
+
+def _pairs(columns: tuple[Named, ...]) -> Pairs:
+    return tuple((column.name, column.sql) for column in columns)
+
+
+def _sources(physical: Physical) -> tuple[str, ...]:
+    return tuple(each.source.name for each in physical.inputs)

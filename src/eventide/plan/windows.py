@@ -1,0 +1,49 @@
+"""What a window is: the family of types that plans, kernels and the reference model share. Microseconds throughout.
+
+What is done in a window (aggregate at its close, aggregate early, join) is apart from it: see `kernels.logic`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tumble:
+    size: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Hop:
+    size: int
+    slide: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Cumulate:
+    """[start, start + step), [start, start + 2 * step), ... up to [start, start + size), and anew from there."""
+
+    size: int
+    step: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    """Events of a group that are no more than `gap` apart."""
+
+    gap: int
+
+
+@dataclass(frozen=True)
+class Slide:
+    """[t - lookback, t + lookahead] around every row, both ends included; no `lookahead`: answered at once."""
+
+    lookback: int
+    lookahead: int | None = None
+
+
+PanedWindow = Tumble | Hop | Cumulate  # windows that do not depend on the rows
+Window = PanedWindow | Session | Slide

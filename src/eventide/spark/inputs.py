@@ -1,0 +1,166 @@
+"""One input of a query on Spark: its rows, their event time, filters and projections, and what travels to the operator.
+
+Rows come from Spark, which hands them to Python for packing, or from a fused scan, whose tasks pack what they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.types import StructType
+
+from eventide.connectors.contract import PASSED, SourceContext, user_schema, with_hidden
+from eventide.connectors.files.fused import decoded, fused_scan, scanned, settings_of
+from eventide.connectors.files.read import check_folder, has_partition_folders
+from eventide.connectors.readers import source_frame
+from eventide.errors import OptionError, SqlError
+from eventide.eventtime.resolution import IS_UNDECODABLE
+from eventide.kernels.contract import DEDUP, SEQ
+from eventide.plan.logical import Explode, Project, Step
+from eventide.plan.names import backticked
+from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
+from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
+from eventide.spark.exploding import exploded
+from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
+from eventide.spark.resolve import CARRIED, CARRIED_WATERMARK, override, resolve_scan
+from eventide.tasks.packing import HOW, PACKED, Packing
+from eventide.tasks.row_groups import RowGroups
+
+
+@dataclass(frozen=True)
+class SparkInput:
+    """An input and its rows behind the steps, with CARRIED; of a fused one an empty frame with the right types."""
+
+    number: int
+    plan: Input
+    rows: DataFrame
+    fusion: Fusion | None
+
+    @property
+    def schema(self) -> StructType:
+        return StructType([self.rows.schema[column.name] for column in self.plan.columns])
+
+
+def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None) -> SparkInput:
+    fusion = _fusion(context, input)
+    if fusion is None:
+        rows = source_frame(context, input.source, inbox)
+    else:
+        check_folder(input.source.name, input.source.options["path"])
+        schema = user_schema(input.source)
+        rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
+    return SparkInput(number, input, _stepped(input, rows), fusion)
+
+
+def common_schema(inputs: list[SparkInput]) -> StructType:
+    """The columns of one side: of several inputs, which are a UNION ALL, with the types that Spark gives the union."""
+    names = [column.name for column in inputs[0].plan.columns]
+    try:
+        return reduce(DataFrame.union, [each.rows.select(*map(backticked, names)) for each in inputs]).schema
+    except AnalysisException as error:
+        raise SqlError(
+            f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches"
+        ) from None
+
+
+def fits(input: SparkInput, packed: Packed) -> bool:
+    """Whether a fused scan's columns have the types that Spark gives them."""
+    columns = () if input.fusion is None else input.fusion.packed
+    return all(packed[name].dataType.simpleString() == expression.type for name, expression in columns)
+
+
+def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
+    """The plan with the files of these inputs read by Spark."""
+    inputs = [
+        replace(input, fusion=None) if number in numbers else input for number, input in enumerate(physical.inputs)
+    ]
+    return replace(physical, inputs=tuple(inputs))
+
+
+def packed_rows(
+    context: SourceContext,
+    physical: Physical,
+    input: SparkInput,
+    schema: StructType,
+    packed: Packed,
+    packing: Packing,
+    decodes: bool,
+) -> DataFrame:
+    """The input's rows as PACKED. `schema` and `packed` are the types of its side's columns and packed columns.
+
+    With `decodes` Spark decodes, behind a fused scan, what only it can.
+    """
+    if input.fusion is None or context.scans is None:
+        rows = _to_pack(physical, input.plan, input.rows, schema, packed)
+        return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
+    source, scans = input.plan.source, context.scans
+    scan = fused_scan(source, input.fusion, packing, physical.needs_arrival, decodes or input.fusion.left_to_spark)
+    frame = scanned(
+        context.spark, settings_of(source, scan, scans.folder / str(input.number), scans.bound, scans.tasks)
+    )
+    if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
+        return frame.select(*PACKED.names)
+    lines = _stepped(input.plan, decoded(frame, source, scan.reader.columns))
+    rows = _to_pack(physical, input.plan, lines, schema, packed)
+    return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
+
+
+def _fusion(context: SourceContext, input: Input) -> Fusion | None:
+    """How the input's files are read by tasks; None if Spark reads them."""
+    source = input.source
+    if context.scans is None or source.connector != "files":
+        return None
+    if input.fusion is not None and not has_partition_folders(source.options["path"]):
+        return input.fusion
+    if "target_latency" not in source.options:
+        return None
+    if source.options.get("format", "json") != "json":
+        raise OptionError(
+            f"source {source.name}: target_latency is for files that tasks can read by themselves, and here "
+            f"{input.not_fused}",
+            help="leave target_latency out, and bound batches with max_files_per_batch",
+        )
+    columns = tuple((column.name, column.type) for column in source.columns)
+    return Fusion(columns, None, None, (), None, left_to_spark=True)
+
+
+def _stepped(input: Input, rows: DataFrame) -> DataFrame:
+    """Event time, filters and projections; rows that a fused scan has packed pass."""
+    is_event_time = isinstance(input.watermark, EventTimeWatermark)
+    frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time)
+    for step in input.steps:
+        try:
+            frame = _after(step, frame, PASSED in rows.columns)
+        except REFUSED:
+            check_step(frame, step)
+            raise
+    return frame
+
+
+def _after(step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
+    if isinstance(step, Explode):
+        return exploded(frame, step)
+    if isinstance(step, Project):
+        return frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
+    keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+    return frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps)
+
+
+def _to_pack(physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed) -> DataFrame:
+    """The columns that travel to the operator, and those of CARRIED that it needs."""
+    frame = rows.select(*[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in schema.fields], *CARRIED)
+    if input.time is not None:
+        frame = override(frame, schema.names, input.time, input.source.max_future_skew)
+    columns = [F.expr(named.sql).cast(packed[named.name].dataType).alias(named.name) for named in input.packed]
+    frame = frame.select(*CARRIED, *columns)
+    if not physical.needs_arrival:
+        frame = frame.drop(SEQ)
+    if input.source.dedup is None:
+        frame = frame.drop(DEDUP)
+    if not isinstance(input.watermark, EventTimeWatermark) or input.watermark.carried is None:
+        frame = frame.drop(CARRIED_WATERMARK)
+    return frame

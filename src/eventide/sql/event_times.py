@@ -1,0 +1,60 @@
+"""Which time counts: the event time that rows carry, or an expression of the query that overrides it."""
+
+from __future__ import annotations
+
+from eventide.plan.names import quoted
+from eventide.sql.aggregate_calls import refuse_aggregates
+from eventide.sql.relations import cast_type, not_a_time
+from eventide.sql.scope import (
+    Scope,
+    TimeOf,
+    columns_of,
+    references,
+    refuse_quoted_columns,
+    resolve,
+    rewrite,
+    single_reference,
+    unknown_column,
+)
+from eventide.sql.tokens import Span
+from eventide.sql.type_names import TIME_TYPES
+from eventide.sql.window_functions import WindowCall
+
+
+def time_of(call: WindowCall, scope: Scope) -> str | None:
+    """The SQL that overrides the event time, or None if the window is over the event time itself."""
+    if call.time is None:
+        return carried_time(scope)
+    refuse_aggregates(call.time, "a window's time", "use a column")
+    refuse_quoted_columns(scope, call.time)
+    reference = single_reference(call.time)
+    if reference is None:
+        return _computed_time(call.time, scope)
+    found = resolve(scope, reference)
+    if found is None:
+        raise unknown_column(scope, reference)
+    column, count = found
+    if count < len(reference.parts):
+        is_message_time = column.time_field is not None and reference.parts[count:] == (column.time_field,)
+        return None if is_message_time else rewrite(call.time, columns_of(scope))
+    if column.is_event_time:
+        return quoted(column.name) if scope.time_of is TimeOf.COLUMN else None
+    if column.type not in TIME_TYPES and column.type != "":
+        raise not_a_time(column, call.time)
+    return quoted(column.name)
+
+
+def carried_time(scope: Scope) -> str | None:
+    """The event time that a WATERMARK clause named, if one did."""
+    if scope.time_of is not TimeOf.COLUMN:
+        return None
+    return next((quoted(column.name) for column in scope.columns if column.is_event_time), None)
+
+
+def _computed_time(span: Span, scope: Scope) -> str:
+    if not references(span):
+        raise span.error("a window's time is a column or an expression of columns", "write the event-time column")
+    known = cast_type(span)
+    if known and known not in TIME_TYPES:
+        raise span.error(f"this is a {known}, not a time", "cast it to TIMESTAMP, or declare EVENT TIME in the source")
+    return rewrite(span, columns_of(scope))

@@ -1,0 +1,87 @@
+"""A SELECT around a join in a subquery: merged into the join, since it only filters and computes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from eventide.errors import suggest
+from eventide.plan.logical import Join, Named
+from eventide.sql.aggregate_calls import refuse_aggregates
+from eventide.sql.join_conditions import conjunction
+from eventide.sql.naming import name_of_expression
+from eventide.sql.scope import Reference, duplicate, rewrite
+from eventide.sql.syntax import SelectItem, SelectNode, SubqueryRef
+from eventide.sql.tokens import Edit
+
+_NAME = re.compile(r"\w+")
+
+
+def select_above(select: SelectNode, source: SubqueryRef, below: Join) -> Join:
+    """`below` with the outputs of `select`, which names the outputs of `below`."""
+    if source.watermark is not None:
+        raise source.watermark.span.error("a watermark belongs to one side of the join", "write it behind that side")
+    where = [] if below.where is None else [below.where]
+    if select.where is not None:
+        refuse_aggregates(select.where, "WHERE", "aggregate in a stream that reads this one")
+        where.append(rewrite(select.where, _Outputs(below.outputs, source.alias)))
+    return replace(below, outputs=_selected(select.items, below, source.alias), where=conjunction(where))
+
+
+def _selected(items: tuple[SelectItem, ...], below: Join, qualifier: str | None) -> tuple[Named, ...]:
+    outputs: list[Named] = []
+    for item in items:
+        known = _Outputs(below.outputs, qualifier, tuple(outputs))
+        if item.star:
+            outputs += known.star(item)
+        else:
+            name = item.alias or name_of_expression(item.expression, known.name)
+            outputs.append(Named(name, rewrite(item.expression, known)))
+        twice = duplicate([output.name for output in outputs])
+        if twice is not None:
+            raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
+    return tuple(outputs)
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """The lookup above a subquery: its outputs, then aliases to the left."""
+
+    below: tuple[Named, ...]
+    qualifier: str | None
+    aliases: tuple[Named, ...] = ()
+
+    def __call__(self, reference: Reference) -> Edit:
+        found = self._find(reference)
+        if found is None:
+            found = next(
+                ((alias, 1) for alias in self.aliases if alias.name.lower() == reference.parts[0].lower()), None
+            )
+        if found is None:
+            raise reference.error(
+                f"there is no column {'.'.join(reference.parts)}",
+                suggest(reference.parts[-1], [output.name for output in self.below]),
+            )
+        output, parts = found
+        return reference.upto(parts, output.sql if _NAME.fullmatch(output.sql) else f"({output.sql})")
+
+    def name(self, reference: Reference) -> tuple[str, int] | None:
+        found = self._find(reference)
+        return None if found is None else (found[0].name, found[1])
+
+    def star(self, item: SelectItem) -> list[Named]:
+        if item.qualifier is not None and item.qualifier.lower() != (self.qualifier or "").lower():
+            raise item.expression.error(f"there is nothing called {item.qualifier} in FROM", "write *")
+        names = {output.name.lower() for output in self.below}
+        for name in item.excluded:
+            if name.lower() not in names:
+                raise item.expression.error(f"there is no column {name}", suggest(name, names))
+        excluded = {name.lower() for name in item.excluded}
+        return [output for output in self.below if output.name.lower() not in excluded]
+
+    def _find(self, reference: Reference) -> tuple[Named, int] | None:
+        parts = [part.lower() for part in reference.parts]
+        by_name = {output.name.lower(): output for output in self.below}
+        if len(parts) > 1 and parts[0] == (self.qualifier or "").lower() and parts[1] in by_name:
+            return by_name[parts[1]], 2
+        return (by_name[parts[0]], 1) if parts[0] in by_name else None

@@ -1,0 +1,47 @@
+"""Which operator of the reference model runs a plan."""
+
+from __future__ import annotations
+
+from eventide.plan.joins import Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.testing.asof_join import AsofJoin
+from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
+from eventide.testing.operators import Cumulations, Operator, OrderedForward, Panes, PlainForward, Sessions, Slides
+from eventide.testing.session_join import SessionJoin
+
+
+def operator(physical: Physical) -> Operator:
+    match physical.operator:
+        case ForwardRows(ordered=ordered):
+            return OrderedForward(physical) if ordered else PlainForward(physical)
+        case AggregateWindows(window=window):
+            return _windows(physical, window)
+        case JoinRows():
+            return _join(physical, physical.operator)
+
+
+def _windows(physical: Physical, window: Window) -> Operator:
+    match window:
+        case Tumble() | Hop():
+            return Panes(physical, window)
+        case Cumulate():
+            return Cumulations(physical, window)
+        case Session():
+            return Sessions(physical, window)
+        case Slide():
+            return Slides(physical, window)
+
+
+def _join(physical: Physical, join: JoinRows) -> Operator:
+    match join.bound:
+        case SameWindow(window=window):
+            return WindowJoin(physical, join, window)
+        case OverlappingPanes():
+            return PanesJoin(physical, join, join.bound)
+        case OverlappingSessions():
+            return SessionJoin(physical, join, join.bound)
+        case Interval():
+            return IntervalJoin(physical, join, join.bound)
+        case Asof():
+            return AsofJoin(physical, join, join.bound)
