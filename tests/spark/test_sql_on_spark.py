@@ -31,7 +31,7 @@ def test_the_names_of_sparks_functions_are_the_ones_that_are_known(keep_spark: A
 
 
 def test_paths_odd_names_nested_identities_and_functions_of_the_session(db: Database) -> None:
-    db.spark.udf.register("plus1", lambda value: value + 1, "int")
+    db.spark.udf.register("plus1", lambda value: None if value is None else value + 1, "int")
     db.execute(SOURCE)
     db.execute("CREATE STREAM o AS SELECT k:x.y::int AS y, k:l[0]['o p'] AS p, plus1(`a``b`) AS `c``d` FROM s")
     db.execute("""CREATE STREAM t AS SELECT `a``b`, median(e.n) AS m, count_if(k IS NULL) AS c
