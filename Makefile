@@ -34,9 +34,9 @@ $(BENCH_READY): $(READY)
 demo: setup ## a live pipeline on local Spark, and what happened to every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
-# A cache that makes every later start of Spark a few seconds shorter; everything works without it too.
-$(ARCHIVE): $(READY) src/eventide/spark/local/LocalFiles.java src/eventide/spark/local/class_archive.py
-	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.local.class_archive || echo "no class archive: Spark will start as slowly as before" >&2
+# A cache that makes every later start of Spark some seconds shorter; without it all goes on as well.
+$(ARCHIVE): $(READY) src/eventide/spark/local/class_archive.py
+	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.local.class_archive || echo "no archive of classes: Spark starts as slowly as before" >&2
 	@touch $@
 
 test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, in parallel, the others on local Spark

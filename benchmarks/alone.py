@@ -36,7 +36,7 @@ def measure(engine: str, workload: str) -> Sample:
 def peak(engine: str, workload: Workload, folder: Path) -> Sample:
     """Over all batches of the workload; the files are written before the engine starts."""
     material = runner.prepare(workload, folder)
-    with Sampler() as sampler, runner.running(ENGINES[engine](acquire(None, {})), workload) as (run, watched):
+    with Sampler() as sampler, runner.running(ENGINES[engine](acquire()), workload) as (run, watched):
         for spans in (material.plan.warm, material.plan.measured):
             data.link(material.of(spans), watched)
             run.take()

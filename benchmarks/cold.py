@@ -61,7 +61,7 @@ def start(engine: str, watched: Path, checkpoint: Path) -> Run:
     from benchmarks.engines.native import with_rocksdb
     from eventide.spark.session import acquire
 
-    return with_rocksdb(acquire(None, {})).start(TINY, watched, checkpoint)
+    return with_rocksdb(acquire()).start(TINY, watched, checkpoint)
 
 
 def main() -> None:

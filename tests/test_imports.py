@@ -98,13 +98,42 @@ def test_a_module_imports_only_what_its_package_may(file: Path) -> None:
 
 def modules_loaded_by(code: str) -> set[str]:
     program = f"{code}\nimport sys; print(' '.join({{name.partition('.')[0] for name in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    return set(done.stdout.split())
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
 
 
 def test_importing_eventide_does_not_import_pyspark() -> None:
     assert not modules_loaded_by("import eventide") & {"pyspark", "py4j"}
 
 
-def test_the_command_line_loads_nothing_heavy_before_a_command_runs() -> None:
-    assert not modules_loaded_by("import eventide.cli.app") & HEAVY
+HELP = """
+import contextlib, sys
+from eventide.cli.app import main
+with contextlib.suppress(SystemExit):
+    main(["--help"])
+"""
+
+
+@pytest.mark.parametrize("code", ["import eventide.cli.app", HELP], ids=["import", "--help"])
+def test_the_command_line_loads_nothing_heavy_before_a_command_runs(code: str) -> None:
+    """So that help is there at once."""
+    assert not modules_loaded_by(code) & HEAVY
+
+
+def test_of_local_speed_others_know_its_switch_only() -> None:
+    parts = "eventide.spark.local"
+    for file in modules():
+        if file.parent != ROOT / "spark" / "local":
+            for line, module in imported(ast.parse(file.read_text(encoding="utf-8")), file):
+                assert not module.startswith(f"{parts}."), f"{file}:{line}: {module} is a part of local speed"
+    assert imports_of(ROOT / "spark" / "session.py", parts) == {"speed"}
+
+
+def imports_of(file: Path, package: str) -> set[str]:
+    """The names that a file imports from a package."""
+    return {
+        name.name
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == package
+        for name in node.names
+    }

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from eventide.spark.running import RunningStream
 
-_OPTIONS = ("master", "conf", "shards", "allow_jvm_calls")
+_OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
 
 
 def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = None, **options: Any) -> Database:
@@ -56,7 +56,8 @@ def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = N
     `checkpoint` is the folder that holds everything that must survive; None makes a temporary one, deleted by `close`.
     `spark` is an existing session to run on; without it, a local Spark is started, one per process.
     Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams; those of a checkpoint
-    are fixed), `allow_jvm_calls` (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
+    are fixed), `local_speed` (False: nothing is done to make a Spark on this machine faster), `allow_jvm_calls`
+    (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
     """
     for name in options:
         if name not in _OPTIONS:
@@ -79,6 +80,7 @@ class Database:
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         shards: int | None = None,
+        local_speed: bool | None = None,
         allow_jvm_calls: bool = False,
     ) -> None:
         self._allow_jvm_calls = allow_jvm_calls
@@ -88,12 +90,13 @@ class Database:
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
             self.catalog = self._load_catalog()
-            from eventide.spark.session import started
+            from eventide.spark.session import SparkOptions, started
 
-            with started(master, conf or {}, "eventide.spark.engine") if spark is None else contextlib.nullcontext():
+            options = SparkOptions(master, conf or {}, local_speed)
+            with started(options, "eventide.spark.engine") if spark is None else contextlib.nullcontext():
                 from eventide.spark.engine import Engine
 
-                self._engine = Engine(self._layout, spark, master, conf or {}, shards)
+                self._engine = Engine(self._layout, spark, options, shards)
         except BaseException:
             self._lock.release()
             self._remove_temporary()

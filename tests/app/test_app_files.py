@@ -20,6 +20,7 @@ TOML = """
 checkpoint = "state"
 master = "local[2]"
 shards = 3
+local_speed = false
 conf."spark.driver.memory" = "8g"
 conf.spark.ui.enabled = false
 
@@ -119,7 +120,7 @@ def test_the_sql_of_an_app_defines_the_same_catalog() -> None:
 
 def test_settings_are_what_connect_takes() -> None:
     conf = {"spark.driver.memory": "8g", "spark.ui.enabled": "false"}
-    assert load_app(TOML).settings == Settings("state", "local[2]", conf, 3)
+    assert load_app(TOML).settings == Settings("state", "local[2]", conf, 3, False)
 
 
 # The resolution of event time: what the SQL says, then the transform, then the source, then the app ------------------
@@ -250,6 +251,7 @@ WRONG = {
     "[apps]\n": "apps: there is no such table\n  help: did you mean app?",
     "app = 1\n": "app must be a table, not 1",
     '[app]\nshard = 2\n[transforms.o]\nsql = "x"': "app.shard: there is no such key\n  help: did you mean shards?",
+    '[app]\nlocal_speed = 0\n[transforms.o]\nsql = "x"': "app.local_speed must be true or false, not 0",
     '[app]\nshards = "2"\n[transforms.o]\nsql = "x"': "app.shards must be a whole number above 0, not '2'",
     '[app]\neventtime.enabled = "no"\n[transforms.o]\nsql = "x"': "app.eventtime.enabled must be true or false",
     DECLARED + "pth = 'x'\n" + transform(): "sources.s.pth: there is no such key",

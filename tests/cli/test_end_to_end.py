@@ -62,12 +62,10 @@ def test_a_run_continues_where_the_last_one_stopped_until_control_c_emits_what_i
         while written(app) == [("a", 1)] and time.monotonic() < deadline:
             time.sleep(0.3)
         assert written(app) == [("a", 1), ("a", 6)]
-        stopped = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
         watchdog.cancel()
     assert (process.returncode, err) == (0, "")
-    assert time.monotonic() - stopped < 20
     assert written(app) == [("a", 1), ("a", 6), ("a", 8)]
     assert "o: rows in 4 = used 4 ✓" in out
 

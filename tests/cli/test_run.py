@@ -108,13 +108,14 @@ def test_an_error_while_ticking_is_reported(
 
 
 def test_options_reach_connect(file: Path, db: FakeDatabase, tmp_path: Path) -> None:
-    spark = ["--master", "local[2]", "--conf", "spark.a=b=c", "--conf", "spark.d=e"]
+    spark = ["--master", "local[2]", "--conf", "spark.a=b=c", "--conf", "spark.d=e", "--no-local-speed"]
     assert status("run", str(file), "--once", "--checkpoint", str(tmp_path / "state"), "--shards", "4", *spark) == 0
     assert db.connected_with == {  # type: ignore[attr-defined]
         "checkpoint": str(tmp_path / "state"),
         "master": "local[2]",
         "conf": {"spark.a": "b=c", "spark.d": "e"},
         "shards": 4,
+        "local_speed": False,
         "allow_jvm_calls": False,
     }
 
@@ -158,7 +159,8 @@ def test_wrong_sql_is_found_before_spark_starts(
 def test_an_app_file_brings_its_own_settings_and_the_command_line_wins(tmp_path: Path, db: FakeDatabase) -> None:
     file = tmp_path / "app.toml"
     file.write_text(
-        '[app]\ncheckpoint = "kept"\nmaster = "local[1]"\nshards = 2\nconf = { "spark.a" = "1", "spark.b" = "2" }\n'
+        '[app]\ncheckpoint = "kept"\nmaster = "local[1]"\nshards = 2\nlocal_speed = false\n'
+        'conf = { "spark.a" = "1", "spark.b" = "2" }\n'
         '[sources.clicks]\ncolumns = "visitor STRING, at TIMESTAMP"\neventtime.column = "at"\n'
         "[transforms.o]\nsql = \"SELECT count(*) AS n FROM clicks GROUP BY TUMBLE(at, INTERVAL '1' SECOND)\"\n"
     )
@@ -168,6 +170,7 @@ def test_an_app_file_brings_its_own_settings_and_the_command_line_wins(tmp_path:
         "master": "local[1]",
         "conf": {"spark.a": "1", "spark.b": "3"},
         "shards": 5,
+        "local_speed": False,
         "allow_jvm_calls": False,
     }
     assert db.calls[0][1].startswith("CREATE SOURCE `clicks`")

@@ -47,14 +47,11 @@ def lines(spark: SparkSession, path: str, target: int, state: Path) -> DataFrame
 
 
 class Run:
-    """A query over a folder, each file one line with its name, that notes the files of each batch; `slowness` are
-    seconds per file.
-    """
+    """A query over a folder, each file one line with its name, that notes the files of each batch."""
 
-    def __init__(self, spark: SparkSession, folder: Path, target: int = 2 * SECOND, slowness: float = 0.0) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, target: int = 2 * SECOND) -> None:
         self.batches: dict[int, list[Any]] = {}
         self.in_batch: Callable[[], None] = lambda: None
-        self._slowness = slowness
         frame = lines(spark, str(folder / "in"), target, folder / "state")
         self._writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(folder / "spark"))
         self.query: StreamingQuery = self._writer.start()
@@ -63,7 +60,6 @@ class Run:
         rows = batch.collect()
         self.batches[number] = rows
         self.in_batch()
-        time.sleep(self._slowness * len(rows))
 
     def names(self) -> list[list[str]]:
         return [sorted(row["row"] for row in rows) for rows in self.batches.values()]
@@ -99,21 +95,16 @@ def test_each_file_comes_once_through_restarts(spark: SparkSession, tmp_path: Pa
         assert run.names() == [["e"]]
 
 
-def test_batches_grow_and_shrink_to_the_target(spark: SparkSession, tmp_path: Path) -> None:
+def test_batches_grow_while_they_are_shorter_than_the_target(spark: SparkSession, tmp_path: Path) -> None:
+    """By how much, and how they shrink, is tests/admission/test_pacing.py's to say, without a clock."""
     mib = 1 << 20
     (tmp_path / "in").mkdir()
-    for number in range(200):
+    for number in range(40):
         (tmp_path / "in" / f"{number:03d}").write_bytes(f"{number:03d}".encode().ljust(mib))
-    with Run(spark, tmp_path, target=SECOND, slowness=0.04) as run:
-        deadline = time.monotonic() + 60
-        while len(run.batches) < 9 and time.monotonic() < deadline:
-            time.sleep(0.05)
+    with Run(spark, tmp_path, target=600 * SECOND) as run:
+        run.query.processAllAvailable()
     sizes = [len(rows) for rows in run.batches.values()]
-    assert sizes[0] == 4
-    settled = [
-        report["durationMs"]["triggerExecution"] for report in run.query.recentProgress if report["numInputRows"]
-    ][4:8]
-    assert max(sizes) > 8 and 0.6 <= sorted(settled)[1] / 1000 <= 1.5, (sizes, settled)
+    assert sizes[0] == 4 and max(sizes) > 4 and sum(sizes) == 40
 
 
 def test_available_now_takes_what_is_there_in_several_batches(spark: SparkSession, tmp_path: Path) -> None:
@@ -196,7 +187,7 @@ def test_a_query_that_stops_leaves_no_reader_behind(spark: SparkSession, tmp_pat
     with Run(spark, tmp_path) as run:
         run.query.processAllAvailable()
         assert len(reader_processes()) == 1
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while reader_processes() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert reader_processes() == []

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec
-from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, KernelSpec, Output, iter_rows
+from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, ROWTIME, SEQ, TS, Clock, KernelSpec, Output, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.state.memory_store import MemoryStore
@@ -74,6 +74,7 @@ def micros(moment: datetime | None) -> int | None:
 
 def main_row(row: dict[str, Any]) -> Row:
     if "window_start" not in row:
+        row.pop(ROWTIME)  # of a row that is forwarded: the one that it came with
         return tuple(row.values())
     return (micros(row.pop("window_start")), micros(row.pop("window_end")), *row.values())
 

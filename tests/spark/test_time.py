@@ -10,10 +10,13 @@ from pyspark.sql import functions as F
 
 import eventide
 from eventide.database import Database
+from eventide.spark.clock import SteadyClock
 
-TWO = """ CREATE SOURCE a (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms); CREATE SOURCE b (v BIGINT, ts
-BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('idle_timeout' = '4 seconds'); CREATE STREAM o AS SELECT sum(v) AS t
-FROM (SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b) GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
+TWO = """
+    CREATE SOURCE a (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+    CREATE SOURCE b (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('idle_timeout' = '4 seconds');
+    CREATE STREAM o AS SELECT sum(v) AS t FROM (SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b)
+    GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
 """
 
 
@@ -21,15 +24,29 @@ def totals(db: Database) -> list[int]:
     return [row["t"] for row in db.read("o")]
 
 
+class HandClock:
+    """The clock of stream `o`, which stands still until it is told otherwise: by it no tick takes any time."""
+
+    def __init__(self, db: Database) -> None:
+        self._nanos = time.time_ns()
+        db._open("o")._clock = SteadyClock(lambda: self._nanos, lambda: self._nanos)
+
+    def advance(self, seconds: float) -> None:
+        self._nanos += round(seconds * 1e9)
+
+
 def test_an_idle_source_no_longer_holds_the_watermark_back(db: Database) -> None:
     #  a  100 ........ 9000            watermark of a: 9000
     #  b      500                      watermark of b: 500, until it has been silent for 4 seconds
     db.execute(TWO)
+    clock = HandClock(db)
     db.write("a", [(1, 100), (2, 9000)])
     db.write("b", [(4, 500)])
     db.tick()
+    clock.advance(3.9)
+    db.tick()
     assert totals(db) == [] and db.watermark("o") == 500
-    time.sleep(4.1)
+    clock.advance(0.2)
     db.tick()
     assert totals(db) == [5] and db.watermark("o") == 9000
     db.write("b", [(8, 9500), (16, 700)])  # b is back: what is behind the watermark is late, the rest is not
@@ -92,13 +109,16 @@ def test_emit_every_emits_what_changed_and_once_more_at_close(db: Database) -> N
         CREATE STREAM o AS SELECT sum(v) AS t, emit_epoch FROM s GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) EMIT EVERY
           INTERVAL '1' SECOND
     """)
+    clock = HandClock(db)
     db.write("s", [(1, 100)])
     db.tick()
     db.write("s", [(2, 200)])
-    time.sleep(1.1)
+    db.tick()
+    assert totals(db) == [], "a second has not passed"
+    clock.advance(1.1)
     db.tick()
     assert totals(db) == [3]
-    time.sleep(1.1)
+    clock.advance(1.1)
     db.tick()
     assert totals(db) == [3], "nothing changed, nothing to emit"
     db.write("s", [(4, 300)])

@@ -36,6 +36,7 @@ def test_an_unknown_function_is_an_error_at_its_place() -> None:
 def test_a_function_that_needs_over_is_refused() -> None:
     with pytest.raises(SqlError, match="lag needs OVER"):
         check("CREATE STREAM o AS SELECT lag(v) AS x FROM s")
+    check("CREATE STREAM o AS SELECT row_number() OVER (PARTITION BY k ORDER BY v) AS x FROM s")
 
 
 @pytest.mark.parametrize(

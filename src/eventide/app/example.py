@@ -15,10 +15,11 @@ EXAMPLE = '''\
 [app]
 #checkpoint = "state"                    # keeps state, so that the next run continues; without it, state is temporary
 #master = "local[4]"                     # where Spark runs; default: this machine, all cores
-#shards = 4                              # parts that a stream's state is split into; fixed for the life of a checkpoint
-#conf."spark.driver.memory" = "8g"       # Spark settings
-#eventtime.enabled = true                # false: use the time at which a row is processed, not its event time
-#eventtime.lateTolerance = "5 seconds"   # watermark lag of sources that set none
+#shards = 4                              # parts of a stream's state; fixed for the life of a checkpoint
+#local_speed = false                     # nothing is done to make a Spark on this machine faster
+#conf."spark.driver.memory" = "8g"       # Spark's own settings
+#eventtime.enabled = true                # false: the time at which a row is processed counts, whatever it says
+#eventtime.lateTolerance = "5 seconds"   # the watermark's lag of sources that give none
 
 # A source that generates rows, for trying things out: timestamp TIMESTAMP, value BIGINT.
 [sources.numbers]

@@ -16,6 +16,7 @@ class Settings:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     shards: int | None = None
+    local_speed: bool | None = None
 
 
 @dataclass(frozen=True)

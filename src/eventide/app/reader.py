@@ -29,8 +29,8 @@ from eventide.sql.statements import CreateSource
 
 _TABLES = ("app", "sources", "transforms", "sinks")
 _APP = (
-    *("checkpoint", "master", "conf", "shards", "eventtime.enabled", "eventtime.column", "eventtime.type"),
-    *("eventtime.lateTolerance", "eventtime.max_future_skew", "eventtime.idle_timeout"),
+    *("checkpoint", "master", "conf", "shards", "local_speed", "eventtime.enabled", "eventtime.column"),
+    *("eventtime.type", "eventtime.lateTolerance", "eventtime.max_future_skew", "eventtime.idle_timeout"),
 )
 _LAG = {"watermark_lag": "watermark.lag", "eventtime.lateTolerance": "watermark.lag"}
 
@@ -89,7 +89,9 @@ def _apply(catalog: Catalog, statement: Assembled) -> str:
 def _read_app_section(values: Any) -> tuple[Settings, TimeDefaults]:
     section = Section("app", values, _APP, ("conf",), {"eventtime.watermark_lag": "eventtime.lateTolerance"})
     conf = {key: scalar(f"app.conf.{key}", value) for key, value in _flat_conf(section.table("conf")).items()}
-    settings = Settings(section.text("checkpoint"), section.text("master"), conf, section.count("shards"))
+    settings = Settings(
+        section.text("checkpoint"), section.text("master"), conf, section.count("shards"), section.flag("local_speed")
+    )
     keys = ("column", "type", "lateTolerance", "max_future_skew", "idle_timeout")
     defaults = TimeDefaults(
         section.flag("eventtime.enabled") is not False, *(section.text(f"eventtime.{key}") for key in keys)

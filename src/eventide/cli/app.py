@@ -38,6 +38,14 @@ Shards = Annotated[
 AllowJvmCalls = Annotated[
     bool, typer.Option("--allow-jvm-calls", help="Let SQL call java_method and reflect, which run any code of the JVM.")
 ]
+LocalSpeed = Annotated[
+    bool | None,
+    typer.Option(
+        "--local-speed/--no-local-speed",
+        help="Whether all is done to make a Spark on this machine faster. Default: yes.",
+        show_default=False,
+    ),
+]
 
 
 class _Debug:
@@ -73,12 +81,13 @@ def run(
     checkpoint: Checkpoint = None,
     conf: Conf = None,
     shards: Shards = None,
+    local_speed: LocalSpeed = None,
     allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
     """Run a SQL or app file until it is stopped, or once. Ctrl-C stops cleanly, a second Ctrl-C at once."""
     from eventide.cli.runner import Connection, run as run_file
 
-    connection = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls)
+    connection = Connection(checkpoint, master, _settings(conf), shards, local_speed, allow_jvm_calls)
     run_file(file, connection, once=once, flush=flush, console=stdout())
 
 
@@ -88,6 +97,7 @@ def sql(
     checkpoint: Checkpoint = None,
     conf: Conf = None,
     shards: Shards = None,
+    local_speed: LocalSpeed = None,
     allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
     """Start an interactive shell. Also reads SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
@@ -95,7 +105,7 @@ def sql(
     from eventide.cli.shell import Quit, Shell
 
     console = stdout()
-    db = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls).open(console)
+    db = Connection(checkpoint, master, _settings(conf), shards, local_speed, allow_jvm_calls).open(console)
     shell = Shell(db, console, stderr())
     try:
         if sys.stdin.isatty():

@@ -35,6 +35,7 @@ class Connection:
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
     shards: int | None = None
+    local_speed: bool | None = None
     allow_jvm_calls: bool = False
 
     def over(self, settings: Settings | None) -> Connection:
@@ -47,6 +48,7 @@ class Connection:
             self.master or settings.master,
             {**settings.conf, **self.conf},
             self.shards or settings.shards,
+            settings.local_speed if self.local_speed is None else self.local_speed,
             self.allow_jvm_calls,
         )
 
@@ -60,6 +62,7 @@ class Connection:
                 master=self.master,
                 conf=self.conf or None,
                 shards=self.shards,
+                local_speed=self.local_speed,
                 allow_jvm_calls=self.allow_jvm_calls,
             )
 

@@ -59,14 +59,15 @@ class Engine:
         self,
         layout: Layout,
         spark: SparkSession | None,
-        master: str | None,
-        conf: Mapping[str, str],
+        options: sessions.SparkOptions,
         shards: int | None,
     ) -> None:
+        """`options` are for a Spark that is started here, where `spark` is None."""
         self._layout = layout
         self._owns_spark = spark is None
-        self.spark = sessions.acquire(master, conf) if spark is None else spark
         self._asked_shards = shards
+        self._local_speed = options.local_speed
+        self.spark = sessions.acquire(options) if spark is None else spark
         self._default_shards = shards or sessions.default_shards(self.spark)
         self._streams: dict[str, RunningStream] = {}
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
@@ -208,7 +209,7 @@ class Engine:
         payloads = pa.concat_tables([payloads for batch, payloads in late.items() if batch <= upto])
         before = pa.concat_tables([results.read("main", compiled.outputs), replays.read(compiled.outputs)])
         rows, times = original_rows(payloads, compiled.originals[0]), payloads["event_time"].combine_chunks()
-        session = sessions.streaming_session(self.spark, self._default_shards)
+        session = self._session(self._default_shards)
         corrected = corrections(session, physical, rows, times, before, compiled.outputs)
         self._write_corrections(stream, sinks, number, corrected)
         replays.finish(number, upto, corrected, payloads.num_rows)
@@ -241,7 +242,7 @@ class Engine:
 
     def select(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """An ad-hoc query over tables, evaluated by Spark."""
-        session = sessions.streaming_session(self.spark, self._default_shards)
+        session = self._session(self._default_shards)
         for name, table in tables.items():
             sessions.frame_of(session, table).createOrReplaceTempView(f"`{name}`")
         try:
@@ -255,11 +256,14 @@ class Engine:
             self._owns_spark = False
             sessions.release()
 
+    def _session(self, shards: int) -> SparkSession:
+        return sessions.streaming_session(self.spark, shards, self._local_speed)
+
     def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
         physical = replace(physical, inputs=opened)
-        session = sessions.streaming_session(self.spark, shards)
+        session = self._session(shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
         context = SourceContext(

@@ -25,7 +25,8 @@ from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
-from eventide.spark.session import STREAMING, default_shards
+from eventide.spark.session import SparkOptions, default_shards
+from eventide.spark.settings import STREAMING
 from eventide.spark.side import SideOutput
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock
@@ -156,7 +157,10 @@ class _FrameEngine(Engine):
     def __init__(self, layout: Layout, spark: SparkSession, frames: Frames, sink: FrameSink | None) -> None:
         self._frames, self._sink = frames, sink
         super().__init__(
-            layout, spark, None, {}, int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
+            layout,
+            spark,
+            SparkOptions(),
+            int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)),
         )
         self._asked_shards = None  # a setting of the session is no wish for this stream
 

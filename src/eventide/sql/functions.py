@@ -13,7 +13,7 @@ from eventide.sql.cursor import RESERVED
 from eventide.sql.dialect import EventideParser, tokenize
 from eventide.sql.spark_functions import SPARK_FUNCTIONS
 from eventide.sql.statements import CreateSink, CreateSource, CreateStream
-from eventide.sql.tokens import Span, calls, error_at
+from eventide.sql.tokens import Span, calls, error_at, word
 from eventide.sql.window_functions import BOUND_FUNCTIONS, UNSUPPORTED_BOUNDS, WINDOW_FUNCTIONS
 
 JVM_CALLS = frozenset({"java_method", "reflect", "try_reflect"})
@@ -47,8 +47,9 @@ def check_known(statement: Created, others: Collection[str] = ()) -> None:
     known = {name.lower() for name in others}
     for span in _expressions(statement):
         for call in calls(span):
-            if call.name in _NEEDS_OVER:
-                raise call.span.error(f"{call.name} needs OVER, which streams do not have", INSTEAD_OF_OVER)
+            has_over = call.after < len(span.tokens) and word(span.tokens[call.after]) == "OVER"
+            if call.name in _NEEDS_OVER and not has_over:
+                raise call.span.error(f"{call.name} needs OVER", INSTEAD_OF_OVER)
             if call.name in _KNOWN or call.name in USER_AGGREGATES or call.name in known:
                 continue
             close = difflib.get_close_matches(call.name, _KNOWN - _GRAMMAR, n=1)

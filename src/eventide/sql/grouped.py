@@ -11,10 +11,10 @@ from eventide.errors import SqlError, suggest
 from eventide.plan.logical import AggregateCall, Named, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
-from eventide.plan.windows import Window
+from eventide.plan.windows import Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.dialect import parse_scalar, tokenize
-from eventide.sql.event_times import time_of
+from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.naming import output_name
 from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED
 from eventide.sql.scope import (
@@ -61,27 +61,33 @@ class _Grouping:
     window: WindowCall | None = None
 
 
-def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode) -> tuple[WindowAggregate, Span]:
-    """The query as a window aggregation, and the place of its window."""
+def lower_grouped(
+    select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: int | None
+) -> tuple[WindowAggregate, Span]:
+    """The query as a window aggregation, and the place of its window.
+
+    Without a window groups are told anew when they change, and kept for `state_ttl`.
+    """
     grouping = _read_grouping(select, scope)
     call = grouping.window
-    if call is None:
+    if call is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
         raise _no_window(select)
-    time = time_of(call, scope)
-    lowering = _Lowering(select, scope, grouping.keys, call.window, time, mode)
+    window: Window = Unbounded(state_ttl) if call is None else call.window
+    time = carried_time(scope) if call is None else time_of(call, scope)
+    lowering = _Lowering(select, scope, grouping.keys, window, time, mode)
     outputs = lowering.outputs()
     having = lowering.having(outputs)
     query = WindowAggregate(
         scope.relation,
         scope.logical_columns(),
-        call.window,
+        window,
         tuple(Named(key.name, key.sql) for key in grouping.keys),
         tuple(lowering.aggregates),
         tuple(outputs),
         having,
         time,
     )
-    return query, call.span
+    return query, select.span if call is None else call.span
 
 
 def is_grouped(select: SelectNode) -> bool:
@@ -335,8 +341,10 @@ class _Lowering:
     def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
         is_pseudo = found is not None and found[1] == 1 and _is_pseudo(reference, self.mode)
+        if isinstance(self.window, Unbounded) and found is None and _names_a_window(reference):
+            raise reference.error(f"without a window there is no {reference.parts[0]}", ADD_WINDOW)
         if found is not None and is_pseudo and found[0].of_stream:
-            found = None
+            found = None if not isinstance(self.window, Unbounded) else found
         elif is_pseudo:
             help = (
                 f"write {self.scope.qualifier or 's'}.{reference.parts[0]} for the column, or rename it in a subquery"
@@ -386,6 +394,10 @@ def _is_pseudo(reference: Reference, mode: EmitMode) -> bool:
     if name == "window":
         return len(reference.parts) > 1 and reference.parts[1].lower() in ("start", "end")
     return name in PSEUDO_COLUMNS and (name != "op" or mode is EmitMode.CHANGES)
+
+
+def _names_a_window(reference: Reference) -> bool:
+    return reference.parts[0].lower() in ("window_start", "window_end", "window_id", "window")
 
 
 def _pseudo_in_aggregate(reference: Reference) -> str | None:

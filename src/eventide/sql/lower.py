@@ -9,9 +9,9 @@ from eventide.errors import SqlError
 from eventide.plan.logical import Emit, Forward, Join, Named, Query, Stream, StreamOptions, WindowAggregate
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
-from eventide.plan.reads import names_its_time, sources_of
+from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
-from eventide.plan.windows import Slide
+from eventide.plan.windows import Slide, Unbounded
 from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import is_grouped, lower_grouped
 from eventide.sql.joins import check_join_emit, join_below, lower_join
@@ -70,7 +70,7 @@ def _lower_query(statement: CreateStream, catalog: Readable, spans: dict[str, Sp
             "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
         )
     mode = statement.emit.mode or EmitMode.ON_WINDOW_CLOSE
-    query, spans["window"] = lower_grouped(select, scope, mode)
+    query, spans["window"] = lower_grouped(select, scope, mode, statement.options.duration("state_ttl"))
     return query
 
 
@@ -143,10 +143,18 @@ def _emit(statement: CreateStream, query: Query, options: StreamOptions, spans: 
     elif isinstance(query, WindowAggregate):
         _check_final(node, lateness)
         _check_window_emit(query, node, mode, lateness)
-    else:
+    elif isinstance(query, Join):
         _check_final(node, lateness)
         check_join_emit(query, node)
+    else:
+        _check_rank_emit(node)
     return Emit(mode, node.every, lateness.micros if lateness else 0, node.late_to)
+
+
+def _check_rank_emit(node: EmitNode) -> None:
+    """The rows of a window are ranked once, when it closes."""
+    if node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
+        raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
 
 
 def _lateness(statement: CreateStream) -> _Lateness | None:
@@ -197,6 +205,10 @@ def _check_final(node: EmitNode, lateness: _Lateness | None) -> None:
 
 
 def _check_window_emit(query: WindowAggregate, node: EmitNode, mode: EmitMode, lateness: _Lateness | None) -> None:
+    if isinstance(query.window, Unbounded) and lateness is not None:
+        raise lateness.error("without a window no row is late", "leave the lateness out, or group by a window")
+    if isinstance(query.window, Unbounded) and node.late_to is not None:
+        raise node.places["late_to"].error("without a window no row is late", "leave LATE DATA TO out")
     if isinstance(query.window, Slide):
         if node.mode is not None and (query.window.lookahead is None or mode is not EmitMode.ON_WINDOW_CLOSE):
             raise node.places["mode"].error("a sliding window gives one row for each row that comes", "leave EMIT out")
@@ -232,6 +244,11 @@ def _check_event_time(stream: Stream, statement: CreateStream, spans: Mapping[st
     if stream.options.max_groups is not None and not isinstance(stream.query, WindowAggregate):
         lacks = "a join has none" if isinstance(stream.query, Join) else "there is no window"
         raise options.error("max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out")
+    if "state_ttl" in options.given and not isinstance(window_of(stream.query), Unbounded):
+        help = "leave it out; a window's state goes when it closes"
+        raise options.error("state_ttl", "state_ttl is for groups without a window", help)
+    if isinstance(window_of(stream.query), Unbounded) and stream.options.max_groups is not None:
+        raise options.error("max_groups", "max_groups limits the groups of a window", "use state_ttl, or leave it out")
     if not stream.options.event_time and names_its_time(stream.query):
         raise options.error(
             "eventtime.enabled",

@@ -48,7 +48,9 @@ from eventide.sql.window_functions import WINDOW_FUNCTIONS
 
 PSEUDO_COLUMNS = ("window_start", "window_end", "window_id", "emit_epoch", "op")
 UNBOUNDED = "an unbounded aggregate never closes"
-ADD_WINDOW = "add a window such as TUMBLE(ts, INTERVAL '10' SECOND) to GROUP BY"
+ADD_WINDOW = (
+    "add a window such as TUMBLE(ts, INTERVAL '10' SECOND) to GROUP BY, or EMIT ON UPDATE to be told of every change"
+)
 
 
 class Readable(Protocol):

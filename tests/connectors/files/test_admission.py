@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from eventide.admission.pacing import AdaptiveBatcher, Pacing
+from eventide.connectors.files import listing as listings
 from eventide.connectors.files.admission import FileAdmission
 from eventide.connectors.files.discoveries import DiscoveryLog
 from eventide.connectors.files.listing import FoundFile, Listing, expand_braces, local_path, name_pattern
@@ -225,12 +227,20 @@ def test_once_frozen_nothing_more_is_found(tmp_path: Path) -> None:
     assert admitted.admit(0, 0.0) == admitted.admit(1, 1.0) == admitted.admit_all(1, 2.0) == 1
 
 
-def test_ten_thousand_files_are_found_in_no_time(tmp_path: Path) -> None:
-    for number in range(10_000):
+def test_files_that_are_known_are_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1_000):
         (tmp_path / f"{number}.json").touch()
     listing, log = Listing(str(tmp_path)), DiscoveryLog(tmp_path / "_state")
-    began = time.perf_counter()
+    asked: list[str] = []
+
+    def found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]:
+        asked.append(path)
+        return one_file(path, stat)
+
+    one_file = listings._found
+    monkeypatch.setattr(listings, "_found", found)
     log.append(listing.new_files(log))
-    found = time.perf_counter()
-    assert listing.new_files(log) == []
-    assert len(log) == 10_000 and found - began < 20 and time.perf_counter() - found < 5
+    assert len(log) == len(asked) == 1_000
+    make(tmp_path, "new.json")
+    asked.clear()
+    assert names(listing.new_files(log)) == ["new.json"] and asked == [str(tmp_path / "new.json")]

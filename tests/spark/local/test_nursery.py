@@ -18,9 +18,13 @@ from eventide.spark.local.nursery import Nursery
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is a nursery only on Linux")
 
-TELL = """ import json, os, sys told = {"arguments": sys.argv[1:], "mine": os.environ.get("MINE"), "folder":
-os.getcwd(), "read": sys.stdin.read()} told |= {"is_main": __name__ == "__main__", "has_loaded": "pyarrow" in
-sys.modules, "name": open("/proc/self/comm").read()} print(json.dumps(told)) print("a word of warning", file=sys.stderr)
+TELL = """
+import json, os, sys
+told = {"arguments": sys.argv[1:], "mine": os.environ.get("MINE"), "folder": os.getcwd(), "read": sys.stdin.read()}
+told |= {"is_main": __name__ == "__main__", "has_loaded": "pyarrow" in sys.modules}
+told |= {"name": open("/proc/self/comm").read()}
+print(json.dumps(told))
+print("a word of warning", file=sys.stderr)
 sys.exit(7)
 """
 SLEEP = """
@@ -60,7 +64,7 @@ def ask(nursery: Nursery, tmp_path: Path) -> Callable[..., subprocess.Popen[str]
 
 
 def ends(process: int) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if not psutil.pid_exists(process):
             return True
@@ -107,7 +111,7 @@ def test_a_process_ends_with_what_stands_for_it(ask: Callable[..., subprocess.Po
 def test_what_stands_for_a_process_ends_with_it(ask: Callable[..., subprocess.Popen[str]]) -> None:
     started = ask(SLEEP)
     os.kill(int(started.stdout.readline()), signal.SIGKILL)  # type: ignore[union-attr]
-    started.communicate(timeout=20)
+    started.communicate(timeout=60)
     assert started.returncode == 128 + signal.SIGKILL
 
 

@@ -1,8 +1,9 @@
 """Java's archive of Spark's classes: with it a JVM maps them into memory where it would read and check thousands of
 files.
 
-python -m eventide.spark.local.class_archive      # writes it, once per machine, Java and Spark; `make test` and others
-do
+python -m eventide.spark.local.class_archive      # writes it, once per machine, Java and Spark
+
+`make test` and other targets see to it.
 
 A Spark that is started here uses the archive if there is one. It is a cache: a JVM ignores one that does not fit, and
 it may be deleted.
@@ -18,8 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from eventide.spark.local import local_files
-from eventide.spark.local.java import cache, check_java
+from eventide.spark.java import check_java
 
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 _MAKING_IT = "_EVENTIDE_CLASS_ARCHIVE"
@@ -35,13 +35,12 @@ def java_options(java: str) -> str:
 
 
 def archive(java: str) -> Path:
-    """Where the archive is, for this Java (what it says of its version), the installed Spark and our own class."""
+    """Where the archive is, for this Java (what it says of its version) and the installed Spark."""
     import pyspark
 
-    key = hashlib.sha256(
-        f"{java}\n{pyspark.__version__}\n{pyspark.__file__}\n{local_files.jar()}".encode()
-    ).hexdigest()[:16]
-    return cache() / f"classes-{key}.jsa"
+    key = hashlib.sha256(f"{java}\n{pyspark.__version__}\n{pyspark.__file__}".encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eventide"
+    return cache / f"classes-{key}.jsa"
 
 
 def make() -> Path:
@@ -69,7 +68,7 @@ def _small_stream() -> None:
 
     columns = "k BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
     rows = [{"k": 1, "ts": 1_000}, {"k": 1, "ts": 99_000}]
-    with tempfile.TemporaryDirectory() as folder, eventide.connect() as db:
+    with tempfile.TemporaryDirectory() as folder, eventide.connect(local_speed=True) as db:
         Path(folder, "rows.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         db.execute(
             f"CREATE SOURCE files ({columns}) WITH ('connector' = 'files', 'path' = '{folder}', 'format' = 'json')"

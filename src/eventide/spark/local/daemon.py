@@ -16,9 +16,8 @@ import os
 import sys
 from collections.abc import Iterable
 
-os.environ.setdefault(
-    "OPENBLAS_NUM_THREADS", "1"
-)  # forking is safe only without threads; a worker runs one task, on one core
+# forking is safe only without threads; a worker runs one task, on one core
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pyspark import daemon
 
@@ -44,9 +43,7 @@ _LARGEST_KEPT, _MOST_KEPT = 32 << 20, 64 << 20  # bytes
 
 
 def keep_memory() -> None:
-    """Let freed memory stay with the process, up to a bound; other systems than Linux with glibc know better or worse
-    by themselves.
-    """
+    """Let freed memory stay with the process, up to a bound. Only Linux with glibc can be told so."""
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
@@ -54,14 +51,22 @@ def keep_memory() -> None:
 
 
 def preload(modules: Iterable[str]) -> None:
+    """Load what can be loaded: another release of Spark may lack a module, and whoever needs it will say so."""
     for module in modules:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            sys.stderr.write(f"{module} is not loaded ahead: {type(error).__name__}: {error}\n")
     gc.collect()
     gc.freeze()
 
 
-if __name__ == "__main__":
+def main() -> None:
     keep_memory()
     worker = sys.argv[1] if len(sys.argv) > 1 else _TASKS
     preload((worker, *(OF_TASKS if worker == _TASKS else ())))
     daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

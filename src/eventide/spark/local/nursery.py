@@ -41,16 +41,17 @@ _ALL = (
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.worker.lookup_data_sources",
 )
-_SEED = (
-    "PYTHONHASHSEED"  # Spark gives its workers 0 unless the user has one; it cannot be changed in a process that runs
-)
+# Spark gives its workers 0 unless the user has one; it cannot be changed in a process that runs
+_SEED = "PYTHONHASHSEED"
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _ASKING_SECONDS = 10.0
 _LONGEST_NAME = 15  # as Linux keeps them
 
 
 class Nursery:
-    """The process, and the `python` for Spark to run."""
+    """The process, and the `python` for Spark to run. An OSError where there can be none: the folder's path is too long
+    for a socket, or it is on a disk that runs no programs.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.python = folder / "python"
@@ -58,6 +59,8 @@ class Nursery:
         arguments = [sys.executable, "-I", "-S", str(_LAUNCHER), str(door), sys.executable]
         self.python.write_text(f'#!/bin/sh\nexec {shlex.join(arguments)} "$@"\n')
         self.python.chmod(0o700)
+        if not os.access(self.python, os.X_OK):
+            raise PermissionError(f"{folder} is on a disk that runs no programs")
         environment = {**os.environ, _SEED: os.environ.get(_SEED, "0")}
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(door))

@@ -1,4 +1,4 @@
-"""Which Java there is, and the archive of Spark's classes for it."""
+"""Which Java there is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from eventide.errors import EnvironmentError
-from eventide.spark.local.class_archive import archive, java_options
-from eventide.spark.local.java import check_java
+from eventide.spark.java import check_java
 
 
 def java_home(folder: Path, version: str) -> Path:
@@ -33,13 +32,3 @@ def test_a_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(EnvironmentError, match="none was found"):
         check_java()
-
-
-def test_an_archive_is_used_if_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert java_options("17") == ""
-    path = archive("17")
-    path.parent.mkdir()
-    path.touch()
-    assert f"-XX:SharedArchiveFile={path}" in java_options("17")
-    assert java_options("21") == ""

@@ -1,4 +1,4 @@
-"""Which Java there is, and where what is made for it is kept."""
+"""Which Java there is."""
 
 from __future__ import annotations
 
@@ -14,20 +14,15 @@ from eventide.errors import EnvironmentError
 OLDEST_JAVA = 17
 
 
-def program() -> str | None:
+def _program() -> str | None:
     """The one that Spark would run."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else shutil.which("java")
 
 
-def cache() -> Path:
-    """The folder for what is made once per machine; it may be deleted at any time."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eventide"
-
-
 def check_java() -> str:
     """What Java says of its version; a clear error unless there is one that Spark can use."""
-    java = program()
+    java = _program()
     help = "install Java 17 or newer, for example: sudo apt-get install -y openjdk-17-jre-headless; or set JAVA_HOME"
     if java is None or not Path(java).exists():
         raise EnvironmentError("Spark needs Java, and none was found", help=help)

@@ -1,0 +1,127 @@
+"""Everything that makes a Spark on this machine faster, behind one switch.
+
+It is on unless `EVENTIDE_LOCAL_SPEED=0` or `eventide.connect(local_speed=False)` says otherwise, and it changes no
+outcome. A session asks what is here, and knows none of the parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eventide.spark.local.class_archive import java_options
+from eventide.spark.settings import JAVA_OPTIONS, PYTHONS, is_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eventide.spark.local.nursery import Nursery
+    from eventide.spark.local.warming import Warming
+
+SWITCH = "EVENTIDE_LOCAL_SPEED"
+_OFF = ("0", "false", "no", "off")
+
+_DAEMON = {"spark.python.daemon.module": "eventide.spark.local.daemon"}
+# By way of local_files.py, which Spark's first choice would pass by.
+_STREAMING = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+def is_wanted(option: bool | None) -> bool:
+    """`option` if it says anything, else the environment."""
+    return os.environ.get(SWITCH, "").strip().lower() not in _OFF if option is None else option
+
+
+def speed_of(master: str, java: str, scratch: Path, option: bool | None) -> Ordinary:
+    """For a Spark that will be started. `java` is what Java says of its version, `scratch` Spark's own folder."""
+    return LocalSpeed(java, scratch) if is_local(master) and is_wanted(option) else Ordinary()
+
+
+def streaming_settings(master: str, option: bool | None) -> Mapping[str, str]:
+    """For a session that runs streams, on a Spark that was started here or by the user."""
+    return _STREAMING if is_local(master) and is_wanted(option) else {}
+
+
+class Ordinary:
+    """A Spark as it comes: what a session asks of any, with the answers of one that is not made faster."""
+
+    @contextlib.contextmanager
+    def starting(self, settings: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        """Around the start of Spark; gives the settings to start it with."""
+        yield settings
+
+    def started(self, spark: SparkSession) -> None:
+        """Right after the start."""
+
+    def start_workers(self, session: SparkSession) -> None:
+        """Before the first query of a session that runs streams."""
+
+    @contextlib.contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Around the stop of Spark."""
+        yield
+
+
+class LocalSpeed(Ordinary):
+    """A Spark on this machine, with all that makes it faster."""
+
+    def __init__(self, java: str, scratch: Path) -> None:
+        self._java = java
+        self._scratch = scratch
+        self._nursery: Nursery | None = None
+        self._warming: Warming | None = None
+
+    @contextlib.contextmanager
+    def starting(self, settings: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        options = f"{settings.get(JAVA_OPTIONS, '')} {java_options(self._java)}".strip()
+        plain = {name: os.environ[name] for name in PYTHONS}
+        self._nursery = self._open_nursery(plain)
+        if self._nursery is not None:
+            os.environ.update(dict.fromkeys(PYTHONS, str(self._nursery.python)))
+        try:
+            yield {**settings, **_DAEMON, JAVA_OPTIONS: options}
+        except BaseException:  # there is no Spark that would need it
+            self._close_nursery()
+            raise
+        finally:
+            os.environ.update(plain)
+
+    def started(self, spark: SparkSession) -> None:
+        from eventide.spark.local.warming import Warming
+
+        self._warming = Warming(spark)
+
+    def start_workers(self, session: SparkSession) -> None:
+        if self._warming is not None:
+            self._warming.start_workers(session)
+
+    @contextlib.contextmanager
+    def stopping(self) -> Iterator[None]:
+        if self._warming is not None:
+            self._warming.wait()
+        try:
+            yield
+        finally:
+            self._close_nursery()
+
+    def _open_nursery(self, pythons: Mapping[str, str]) -> Nursery | None:
+        """None on another system than Linux, with a Python of the user's choice, or in a folder that does not fit."""
+        if sys.platform != "linux" or set(pythons.values()) != {sys.executable}:
+            return None
+        from eventide.spark.local.nursery import Nursery
+
+        with contextlib.suppress(OSError):
+            return Nursery(self._scratch)
+        return None
+
+    def _close_nursery(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
