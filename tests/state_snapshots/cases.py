@@ -100,7 +100,8 @@ def times(state: int, rows: pa.RecordBatch) -> int:
 PRODUCT = UserAggregate(lambda: 1, times, lambda one, other: one * other, lambda state: state, "bigint", "bigint")
 
 # (function, inputs, result, more)
-CALLS: list[tuple[str, tuple[str, ...], pa.DataType, dict[str, Any]]] = [
+Calls = list[tuple[str, tuple[str, ...], pa.DataType, dict[str, Any]]]
+CALLS: Calls = [
     ("count", (), BIGINT, {}),
     ("count", ("__i0", "__i4"), BIGINT, {"distinct": True}),
     ("sum", ("__i0",), BIGINT, {}),
@@ -121,13 +122,18 @@ CALLS: list[tuple[str, tuple[str, ...], pa.DataType, dict[str, Any]]] = [
     *[(name, ("__i0",), BIGINT, {"parameters": ("0.5",)}) for name in ("percentile_approx", "approx_percentile")],
     ("product", ("__i0",), BIGINT, {"user": PRODUCT, "state_type": BIGINT}),
 ]
+COUNTED_CALLS: Calls = [  # apart, since the state of the others is kept as it was
+    ("median", ("__i2",), DOUBLE, {}),
+    ("percentile", ("__i0",), pa.list_(DOUBLE), {"parameters": ("array(0.1, 0.9)",)}),
+    ("mode", ("__i4",), STRING, {}),
+]
 _TYPES = {"__i0": BIGINT, "__i1": BOOLEAN, "__i2": DOUBLE, "__i3": DECIMAL, "__i4": STRING, "__i5": DATE}
 
 
-def every_aggregate() -> tuple[AggregateSpec, ...]:
+def aggregates_of(calls: Calls) -> tuple[AggregateSpec, ...]:
     return tuple(
         AggregateSpec(f"__a{number}", function, inputs, tuple(_TYPES[name] for name in inputs), result, **more)
-        for number, (function, inputs, result, more) in enumerate(CALLS)
+        for number, (function, inputs, result, more) in enumerate(calls)
     )
 
 
@@ -141,7 +147,8 @@ MANY = [
     batch(*[(n * 7 % 900, "ABC"[n % 3], n) for n in range(start, start + 20)], watermark=start * 9)
     for start in (0, 20, 40)
 ]
-WIDE = {**KEYED, "aggregates": every_aggregate()}
+WIDE = {**KEYED, "aggregates": aggregates_of(CALLS)}
+COUNTED = {**KEYED, "aggregates": aggregates_of(COUNTED_CALLS)}
 
 # Rows of two sides: some match at once, some later, some never; the keys of a few are NULL.
 MEETING = [
@@ -178,6 +185,8 @@ JOINS = {
 CASES = {
     "tumble": Case(panes(10, 10), SOME, MORE),
     "tumble_every_aggregate": Case(paned_spec(10, 10, **WIDE), SOME, MORE, wide),
+    "tumble_counted_aggregates": Case(paned_spec(10, 10, **COUNTED), SOME, MORE, wide),
+    "session_counted_aggregates": Case(session_spec(5, **COUNTED), SOME, MORE, wide),
     "tumble_key_types": Case(
         paned_spec(10, 10, **{**KEYED_SUMS, "keys": (("d", "__i3"), ("y", "__i5")), "key_types": (DECIMAL, DATE)}),
         SOME,
