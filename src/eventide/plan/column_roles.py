@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from eventide.plan.joins import SameWindow
 from eventide.plan.logical import (
+    Explode,
     Filter,
     Join,
     JoinSide,
