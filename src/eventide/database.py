@@ -155,11 +155,12 @@ class Database:
             elif name in before.streams:
                 return
             try:
-                running = self._open(name)
+                opened = [self._open(part.name) for part in self.catalog.parts(name)]
             except EventideError as error:
                 self._remove_stream(name)
                 raise _located(error, statement.text) from None
-            self._streams.join(running)
+            for running in opened:
+                self._streams.join(running)
         else:
             self._realise_sink(self.catalog.sinks[name], before)
 
@@ -170,7 +171,7 @@ class Database:
             return
         for name in _read_by(sink, self.catalog):
             self._open(name)
-            self._engine.attach(self.catalog.streams[name], sink)
+            self._engine.attach(self.catalog.stream(name), sink)
 
     def _reopen(self, streams: list[str]) -> None:
         """Reopen streams with what the catalog says now."""
@@ -186,12 +187,14 @@ class Database:
         rest = self.catalog.without(name)
         rest.apply(statement)
         if isinstance(statement, st.CreateStream):
-            old, new = canonical(self.catalog.streams[name]), canonical(rest.streams[name])
+            kept_parts, given_parts = self.catalog.parts(name), rest.parts(name)
+            old, new = ("\n".join(map(canonical, parts)) for parts in (kept_parts, given_parts))
             if old != new:
                 raise another_plan(name, old, new)
-            if self.catalog.streams[name] != rest.streams[name]:  # only what may change without a new checkpoint
+            if kept_parts != given_parts:  # only what may change without a new checkpoint
                 self.catalog.redefine(statement)
-                self._engine.forget(name)
+                for part in given_parts:
+                    self._engine.forget(part.name)
                 self._save_catalog()
             return
         kept, given = self.catalog.definition(name), rest.definition(name)
@@ -219,8 +222,10 @@ class Database:
         self._spools.forget(name)
 
     def _remove_stream(self, name: str) -> None:
-        self._engine.forget(name)
-        shutil.rmtree(self._layout.stream(name), ignore_errors=True)
+        """Forget a stream and its inner streams, those of an earlier definition too, with all that they have kept."""
+        for folder in [self._layout.stream(name), *self._layout.inner_streams(name)]:
+            self._engine.forget(folder.name)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _describe(self, name: str) -> Result:
         if name in self.catalog.late_names:
@@ -235,8 +240,15 @@ class Database:
 
     def _explain(self, statement: st.Explain) -> str:
         if statement.stream is not None:
-            return explain(plan(self.catalog.lower(statement.stream)))
+            *inner, stream = self.catalog.lower(statement.stream)
+            return self._explained(stream, {each.name: each for each in inner})
         return self.explain(statement.name or "")
+
+    def _explained(self, stream: logical.Stream, inner: Mapping[str, logical.Stream]) -> str:
+        """The plan of a stream, and of the streams that it reads; `inner` are those that the catalog does not have."""
+        return explain(
+            plan(stream), read=lambda name: plan(inner[name] if name in inner else self.catalog.stream(name))
+        )
 
     def _select(self, statement: st.Select) -> Result:
         return Result(
@@ -293,7 +305,7 @@ class Database:
         with self._guard:
             self._check_open()
             stream, is_late = self.catalog.resolve_readable(name)
-            self._engine.foreach(self.catalog.streams[stream], function, is_late)
+            self._engine.foreach(self.catalog.stream(stream), function, is_late)
 
     def side_output(self, stream: str, kind: str | None = None) -> Result:
         """The payloads of rows that the stream did not use, of one kind or of all."""
@@ -312,10 +324,12 @@ class Database:
         """
         with self._guard:
             self._check_open()
-            name = self.catalog.stream(stream).name
+            definition = self.catalog.stream(stream)
+            name = definition.name
             self.catalog.resolve_readable(f"{name}{LATE_SUFFIX}")
+            _refuse_replay_of_parts(definition, self.catalog)
             self._open(name)
-            return Result(self._engine.replay(self.catalog.streams[name], self.catalog.sinks_of(name)))
+            return Result(self._engine.replay(definition, self.catalog.sinks_of(name)))
 
     def watermark(self, stream: str) -> int | None:
         """Milliseconds since the epoch, or None before the first row."""
@@ -336,17 +350,17 @@ class Database:
             self._check_open()
             return {
                 name: {**metrics_of(self._open(name)), **replay_totals(self._layout.replay(name))}
-                for name in self.catalog.streams
+                for name in self.catalog.graph()
             }
 
     def progress(self) -> list[dict[str, Any]]:
         """One line per stream for a live display; cheap enough to call every second, and never waits for a batch."""
-        running = [self._engine.opened(name) for name in list(self.catalog.streams)]
+        running = [self._engine.opened(name) for name in list(self.catalog.graph())]
         return [progress_of(stream) for stream in running if stream is not None]
 
     def explain(self, stream: str) -> str:
-        """The plan of a stream as a tree."""
-        return explain(plan(self.catalog.stream(stream)))
+        """The plan of a stream as a tree, with the streams that it reads below the inputs that read them."""
+        return self._explained(self.catalog.stream(stream), {})
 
     def why(self, stream: str) -> str:
         """In words: what the stream is waiting for, which source or rule holds it back, and what would move it on."""
@@ -412,12 +426,12 @@ class Database:
     def _open(self, name: str) -> RunningStream:
         for read in self.catalog.reads(name):
             self._open(read)
-        return self._engine.open(self.catalog.streams[name], self.catalog.sinks_of(name), self.catalog.sinks)
+        return self._engine.open(self.catalog.stream(name), self.catalog.sinks_of(name), self.catalog.sinks)
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""
         by_level: dict[int, list[RunningStream]] = {}
-        for name in self.catalog.streams:
+        for name in self.catalog.graph():
             by_level.setdefault(self.catalog.level(name), []).append(self._open(name))
         return [by_level[level] for level in sorted(by_level)]
 
@@ -441,6 +455,15 @@ class Database:
 def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
     """The stream whose rows a sink gets, unless the sink is for side output."""
     return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]
+
+
+def _refuse_replay_of_parts(stream: logical.Stream, catalog: Catalog) -> None:
+    """Corrections of an inner stream would have to go through what the other parts have already closed."""
+    if stream.name not in catalog.streams or len(catalog.parts(stream.name)) > 1:
+        help = "make streams of its subqueries, and replay the one whose rows were late"
+        raise CatalogError(
+            f"{stream.name} is one of several streams of its statement: its late rows cannot be replayed", help=help
+        )
 
 
 def _located(error: EventideError, text: str) -> EventideError:

@@ -15,7 +15,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import relations_of, window_of
-from eventide.plan.windows import Cumulate, Session, Slide
+from eventide.plan.windows import Cumulate, Session, Slide, Unbounded
 from eventide.storage.results import Account
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -66,6 +66,8 @@ class _Case:
         query, window = self.stream.query, window_of(self.stream.query)
         if isinstance(query, Forward) and not query.ordered:
             return "it has no window, and rows are emitted as they come."
+        if isinstance(window, Unbounded):
+            return "it has no window, and tells of a group in every batch that changes it."
         if isinstance(window, Slide) and window.lookahead is None:
             return "its windows only look back, and each result is emitted in the batch that brings its row."
         return None
@@ -99,7 +101,7 @@ class _Case:
             return f"{self._open:,} {self._what(self._open)} open."
         if isinstance(self.stream.query, Join):
             return "the oldest row waiting for a partner is due next."
-        if window is None:
+        if window is None or isinstance(window, Unbounded):
             return f"the oldest row waiting for its turn has the time {_at(self._next)}."
         if isinstance(window, Slide):
             return (

@@ -254,7 +254,13 @@ class FluentStream:
             (statement,) = parse_statements(text.text)
             if not isinstance(statement, CreateStream):
                 raise EngineError(f"{text.text} is not a CREATE STREAM")
-            made = lower(statement, Sources({origin.name: origin.source() for origin in self._origins})).stream
+            lowered = lower(statement, Sources({origin.name: origin.source() for origin in self._origins}))
+        if lowered.inner:
+            raise OptionError(
+                "a stream over DataFrames is one query of Spark, and this would be several",
+                help="write the rows of the first to a topic or files, and read them; or use SQL with db.execute",
+            )
+        made = lowered.stream
         if self._window is not None and self._window.on is None and isinstance(made.query, WindowAggregate):
             made = replace(made, query=replace(made.query, window=self._window.window))
         validate(made)

@@ -54,3 +54,6 @@ class Sources:
     sources: Mapping[str, Source]
     streams: Mapping[str, Stream] = field(default_factory=dict)
     late_names: Mapping[str, str] = field(default_factory=dict)
+
+    def stream(self, name: str) -> Stream:
+        return self.streams[name]

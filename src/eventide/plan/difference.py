@@ -7,7 +7,7 @@ the number of shards, comments and white space. Its lines are made to be read in
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from eventide.eventtime.durations import format_duration
 from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
@@ -18,6 +18,7 @@ from eventide.plan.logical import (
     Join,
     Project,
     Query,
+    Rank,
     Relation,
     Scan,
     Source,
@@ -26,9 +27,10 @@ from eventide.plan.logical import (
     Union,
     WindowAggregate,
 )
-from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy
+from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy, RankFunction
+from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
 _IDENTITY_OPTIONS = ("path", "plan", "late")
@@ -60,6 +62,8 @@ def window_text(window: Window) -> str:
         case Slide():
             ahead = "" if window.lookahead is None else f" lookahead {format_duration(window.lookahead)}"
             return f"slide lookback {format_duration(window.lookback)}{ahead}"
+        case Unbounded():
+            return "none" if window.ttl is None else f"none, groups kept for {format_duration(window.ttl)}"
     return f"{text} offset {format_duration(window.offset)}" if window.offset else text
 
 
@@ -117,6 +121,9 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
     if isinstance(query, Join):
         yield from _join(query, emit)
         return
+    if isinstance(query, Rank):
+        yield from _rank(query, emit)
+        return
     if isinstance(query, WindowAggregate):
         yield f"window: {window_text(query.window)}"
         yield f"emit: {emit_text(emit)}"
@@ -148,6 +155,24 @@ def _join(query: Join, emit: Emit) -> Iterator[str]:
         yield from (f"{name} column: {c.name}{' ' + c.type if c.type else ''}" for c in side.columns)
 
 
+def rank_text(function: RankFunction, partition: Iterable[str], order: Iterable[tuple[str, bool]]) -> str:
+    """`row_number by window_end, in the order of t descending`."""
+    by = ", ".join(partition) or "nothing"
+    in_order = ", ".join(f"{sql} descending" if descending else sql for sql, descending in order)
+    return f"{function.value} by {by}, in the order of {in_order}"
+
+
+def _rank(query: Rank, emit: Emit) -> Iterator[str]:
+    order = [(item.sql, item.descending) for item in query.order]
+    yield f"place: {rank_text(query.function, query.partition, order)}"
+    yield from (f"nulls: {'first' if item.nulls_first else 'last'}" for item in query.order)
+    yield f"emit: {emit_text(emit)}"
+    if query.where is not None:
+        yield f"where: {query.where}"
+    yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
+    yield from (f"input column: {c.name}{' ' + c.type if c.type else ''}" for c in query.columns)
+
+
 def _relations(query: Query) -> Iterator[str]:
     if not isinstance(query, Join):
         yield from _relation(query.input, "")
@@ -171,7 +196,7 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
     match relation:
         case Scan():
             lag = relation.watermark_lag if relation.watermark_lag is not None else relation.source.watermark_lag
-            yield f"{indent}scan {relation.source.name} watermark lag {format_duration(lag or 0)}"
+            yield f"{indent}scan {without_owner(relation.source.name)} watermark lag {format_duration(lag or 0)}"
             yield from (f"{deeper}{line}" for line in _source(relation.source))
         case Filter():
             yield f"{indent}filter {relation.condition}"

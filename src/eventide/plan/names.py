@@ -1,4 +1,4 @@
-"""Names in Spark SQL text."""
+"""Names in Spark SQL text, and names of inner streams."""
 
 from __future__ import annotations
 
@@ -21,6 +21,26 @@ _KEYWORDS = frozenset(
     unknown unnest user using values when where window
     with within""".split()
 )
+
+
+_INNER = re.compile(r"(.+)(\$\d+)")
+
+
+def inner_name(owner: str, number: int) -> str:
+    """The name of an inner stream: one that a part of the stream `owner` is."""
+    return f"{owner}${number}"
+
+
+def owner_of(name: str) -> str:
+    """The stream to which an inner stream belongs; another stream belongs to itself."""
+    found = _INNER.fullmatch(name)
+    return name if found is None else found[1]
+
+
+def without_owner(name: str) -> str:
+    """The name of an inner stream without that of the stream to which it belongs; other names as they are."""
+    found = _INNER.fullmatch(name)
+    return name if found is None else found[2]
 
 
 def quoted(name: str) -> str:

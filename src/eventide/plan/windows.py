@@ -45,5 +45,13 @@ class Slide:
     lookahead: int | None = None
 
 
+@dataclass(frozen=True)
+class Unbounded:
+    """No window: all rows of a group, until the watermark is `ttl` past its newest one; None: for ever."""
+
+    ttl: int | None = None
+
+
 PanedWindow = Tumble | Hop | Cumulate  # windows that do not depend on the rows
-Window = PanedWindow | Session | Slide
+BoundedWindow = PanedWindow | Session | Slide  # what SQL can name
+Window = BoundedWindow | Unbounded

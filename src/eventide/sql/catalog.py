@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from eventide.errors import CatalogError, suggest
 from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.names import owner_of
 from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.stream_source import STREAM, is_stream
@@ -27,6 +28,7 @@ class Catalog:
     def __init__(self) -> None:
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, Stream] = {}
+        self.inner: dict[str, Stream] = {}  # of all streams: what their parts are that keep state, innermost first
         self.sinks: dict[str, Sink] = {}
         self._texts: dict[str, str] = {}  # of all three kinds, in the order of creation
 
@@ -38,24 +40,44 @@ class Catalog:
             return self._drop(statement)
         return False
 
-    def lower(self, statement: CreateStream) -> Stream:
-        """The stream that a CREATE STREAM would make, without making it. Raises what is wrong with it."""
+    def lower(self, statement: CreateStream) -> list[Stream]:
+        """The stream that a CREATE STREAM would make, last, behind its inner streams. Raises what is wrong with it."""
         lowered = lower(statement, self)
-        validate(lowered.stream, lowered.places)
-        return replace(lowered.stream, routes=lower_routes(statement.options, self.sources, self.sinks, lowered.stream))
+        streams = [*lowered.inner, lowered.stream]
+        for stream in streams:
+            validate(stream, lowered.places)
+        entrances = [stream for stream in streams if _reads_from_outside(stream)]
+        routes = {
+            stream.name: lower_routes(statement.options, self.sources, self.sinks, stream) for stream in entrances
+        }
+        within = {kind: route for kind, route in routes[entrances[0].name].items() if route.source is None}
+        return [replace(stream, routes=routes.get(stream.name, within)) for stream in streams]
 
     @property
     def late_names(self) -> dict[str, str]:
         """Every name under which late rows can be read, with the stream whose rows they are."""
-        names = {f"{name}{LATE_SUFFIX}": name for name in self.streams}
-        names.update(
-            {stream.emit.late_to: stream.name for stream in self.streams.values() if stream.emit.late_to is not None}
-        )
-        return names
+        names = {f"{name}{LATE_SUFFIX}": self._late_in(name) for name in self.streams}
+        names |= {f"{name}{LATE_SUFFIX}": name for name in self.inner}
+        return names | {
+            stream.emit.late_to: stream.name for stream in self.graph().values() if stream.emit.late_to is not None
+        }
+
+    def graph(self) -> dict[str, Stream]:
+        """All streams, named and inner, each behind those that it reads in its own statement."""
+        return {**self.inner, **self.streams}
+
+    def parts(self, stream: str) -> list[Stream]:
+        """A stream, last, and its inner streams in front of it."""
+        return [*(part for part in self.inner.values() if owner_of(part.name) == stream), self.streams[stream]]
+
+    def _late_in(self, stream: str) -> str:
+        """Where the late rows of a stream are: in the one of its parts that reads from outside, if it is one."""
+        entrances = [part.name for part in self.parts(stream) if _reads_from_outside(part)]
+        return entrances[0] if len(entrances) == 1 else stream
 
     def resolve_readable(self, name: str) -> tuple[str, bool]:
         """The stream that `name` reads, and whether its late rows are meant."""
-        stream = _find(self.streams, name)
+        stream = _find(self.graph(), name)
         if stream is not None:
             return stream, False
         late = _find(self.late_names, name)
@@ -71,7 +93,7 @@ class Catalog:
         raise CatalogError(f"there is no stream {name}", help=suggest(name, [*self.streams, *self.late_names]))
 
     def _refuse_if_not_kept(self, stream: str) -> None:
-        route = self.streams[stream].routes.get("late")
+        route = self.graph()[stream].routes.get("late")
         if route is not None and (route.sink == METRICS_ONLY or not route.include_original):
             help = f"its side_output.late says so; db.side_output('{stream}', 'late') has what is kept"
             raise CatalogError(f"the late rows of {stream} are not kept", help=help)
@@ -80,14 +102,16 @@ class Catalog:
         return self.sources[self._known("source", self.sources, name)]
 
     def stream(self, name: str) -> Stream:
-        return self.streams[self._known("stream", self.streams, name)]
+        """A stream, or an inner one such as o$1."""
+        found = _find(self.inner, name)
+        return self.inner[found] if found is not None else self.streams[self._known("stream", self.streams, name)]
 
     def sink(self, name: str) -> Sink:
         return self.sinks[self._known("sink", self.sinks, name)]
 
     def definition(self, name: str) -> Definition:
         """Whatever has this name."""
-        everything: dict[str, Definition] = {**self.sources, **self.streams, **self.sinks}
+        everything: dict[str, Definition] = {**self.sources, **self.graph(), **self.sinks}
         found = _find(everything, name)
         if found is None:
             raise CatalogError(f"there is no source, stream or sink {name}", help=suggest(name, everything))
@@ -124,7 +148,7 @@ class Catalog:
     def copy(self) -> Catalog:
         other = Catalog()
         other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
-        other._texts = dict(self._texts)
+        other.inner, other._texts = dict(self.inner), dict(self._texts)
         return other
 
     def without(self, name: str) -> Catalog:
@@ -152,7 +176,8 @@ class Catalog:
         return True
 
     def _become(self, other: Catalog) -> None:
-        self.sources, self.streams, self.sinks, self._texts = other.sources, other.streams, other.sinks, other._texts
+        self.sources, self.streams, self.sinks = other.sources, other.streams, other.sinks
+        self.inner, self._texts = other.inner, other._texts
 
     def _add(self, statement: CreateSource | CreateStream | CreateSink) -> None:
         name = name_of(statement)
@@ -161,10 +186,10 @@ class Catalog:
             case CreateSource():
                 self.sources[name] = statement.source
             case CreateStream():
-                stream = self.lower(statement)
-                if stream.emit.late_to is not None:
-                    self._check_free(stream.emit.late_to, but=name)
-                self.streams[name] = stream
+                if statement.emit.late_to is not None:
+                    self._check_free(statement.emit.late_to, but=name)
+                *inner, self.streams[name] = self.lower(statement)
+                self.inner |= {stream.name: stream for stream in inner}
             case CreateSink():
                 reads = statement.sink.stream
                 self.sinks[name] = replace(statement.sink, stream=None if reads is None else self._readable_name(reads))
@@ -173,7 +198,7 @@ class Catalog:
     def _readable_name(self, name: str) -> str:
         """The spelling of a readable name as the catalog has it."""
         self.resolve_readable(name)
-        return _find(self.streams, name) or _find(self.late_names, name) or name
+        return _find(self.graph(), name) or _find(self.late_names, name) or name
 
     def _check_free(self, name: str, but: str | None = None) -> None:
         """A name means one thing over sources, streams, sinks and late streams."""
@@ -194,7 +219,7 @@ class Catalog:
         for sink in self.sinks.values():
             if (
                 sink.stream is not None
-                and _find(self.streams, sink.stream) is None
+                and _find(self.graph(), sink.stream) is None
                 and _find(self.late_names, sink.stream) is None
             ):
                 raise CatalogError(
@@ -222,20 +247,22 @@ class Catalog:
     def _refuse_if_read(self, kind: str, name: str) -> None:
         for stream in self.readers(name):
             raise CatalogError(f"the stream {stream} reads the {kind} {name}", help=f"DROP STREAM {stream} first")
-        for other in self.streams.values():
+        for other in self.graph().values():
             if any(route.source == name for route in other.routes.values()):
-                help = f"DROP STREAM {other.name} first"
-                raise CatalogError(f"the stream {other.name} sends rows back to the source {name}", help=help)
+                sender = owner_of(other.name)
+                help = f"DROP STREAM {sender} first"
+                raise CatalogError(f"the stream {sender} sends rows back to the source {name}", help=help)
 
     def _refuse_if_routed(self, sink: str) -> None:
         for stream in self.routers(sink):
+            sender = owner_of(stream)
             raise CatalogError(
-                f"the stream {stream} sends side output to the sink {sink}", help=f"DROP STREAM {stream} first"
+                f"the stream {sender} sends side output to the sink {sink}", help=f"DROP STREAM {sender} first"
             )
 
     def routers(self, sink: str) -> Iterator[str]:
-        """The streams that send side output to a sink."""
-        for stream in self.streams.values():
+        """The streams, named and inner, that send side output to a sink."""
+        for stream in self.graph().values():
             if any(route.sink == sink for route in stream.routes.values()):
                 yield stream.name
 
@@ -249,13 +276,14 @@ class Catalog:
 
     def readers(self, name: str) -> Iterator[str]:
         """The streams that read a source or a stream, or the stream's late rows."""
-        for stream in self.streams.values():
-            if any(name in (read.name, read.options.get(STREAM)) for read in sources_of(stream.query)):
-                yield stream.name
+        for stream in self.streams:
+            read = [source for part in self.parts(stream) for source in sources_of(part.query)]
+            if stream != name and any(name in (each.name, owner_of(each.options.get(STREAM, ""))) for each in read):
+                yield stream
 
     def reads(self, stream: str) -> list[str]:
         """The streams that a stream reads."""
-        read = [source.options[STREAM] for source in sources_of(self.streams[stream].query) if is_stream(source)]
+        read = [source.options[STREAM] for source in sources_of(self.graph()[stream].query) if is_stream(source)]
         return list(dict.fromkeys(read))
 
     def _remove(self, name: str) -> None:
@@ -263,6 +291,8 @@ class Catalog:
             found = _find(objects, name)
             if found is not None:
                 objects.pop(found)
+        for part in [part for part in self.inner if owner_of(part).lower() == name.lower()]:
+            self.inner.pop(part)
 
     def _objects(self, kind: str) -> dict[str, Source] | dict[str, Stream] | dict[str, Sink]:
         if kind == "source":
@@ -274,6 +304,14 @@ class Catalog:
         if found is None:
             raise CatalogError(f"there is no {kind} {name}", help=suggest(name, objects))
         return found
+
+
+def _reads_from_outside(stream: Stream) -> bool:
+    """Whether a stream reads anything but inner streams of its own statement."""
+    own = owner_of(stream.name)
+    return any(
+        owner_of(source.options.get(STREAM, "")) != own or not is_stream(source) for source in sources_of(stream.query)
+    )
 
 
 def _find(names: Iterable[str], name: str) -> str | None:

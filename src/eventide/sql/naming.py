@@ -35,7 +35,7 @@ def output_name(span: Span, scope: Scope) -> str:
 
     def known(reference: Reference) -> tuple[str, int] | None:
         found = resolve(scope, reference)
-        return None if found is None else (found[0].name, found[1])
+        return None if found is None else (found[0].called, found[1])
 
     return name_of_expression(span, known)
 

@@ -84,6 +84,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "late.max_lateness": Option("duration"),
     "allowed_lateness": Option("duration"),
     "max_groups": Option("count"),
+    "state_ttl": Option("duration"),
     "shards": Option("count"),
     "eventtime.enabled": Option("flag"),
     "fused_scan": Option("flag"),

@@ -7,13 +7,14 @@ replaced by what a lookup says it means; the rest of the expression stays as the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
+from eventide.plan.column_roles import SideTime, WindowBound
 from eventide.plan.logical import Column, Relation
 from eventide.plan.names import quoted
 from eventide.sql.tokens import Edit, Span, calls, error_at, split_commas, word
@@ -29,12 +30,24 @@ class TimeOf(Enum):
 
 @dataclass(frozen=True)
 class ScopeColumn:
-    name: str
+    name: str  # in the relation
     type: str  # Spark DDL, or "" if only Spark knows
     is_event_time: bool = False
     time_field: str | None = None  # of a message: the field that is its event time
     of_stream: bool = False  # read from a stream: where a window has a column of the same name, that one is meant
     is_hidden: bool = False  # no star shows it: the event time that goes with the rows of a stream
+    label: str | None = None  # the user's name, where the relation has another: two inputs of a join had the same
+    qualifier: str | None = None  # of the input of a join that it comes from
+    side_time: SideTime | None = None  # if it is the event time of one input of a join, and not that of the pair
+    bound: WindowBound | None = None  # if it is the start or the end of a window that the row has
+
+    @property
+    def called(self) -> str:
+        return self.label or self.name
+
+    def renamed(self, name: str) -> ScopeColumn:
+        """The same column, selected under another name."""
+        return replace(self, name=name, time_field=None, is_hidden=False, label=None, qualifier=None)
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,24 @@ class Scope:
     qualifier: str | None = None  # the name in front of the dot: the alias, or the source's name
 
     def find(self, name: str) -> ScopeColumn | None:
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        """The column that a name without a qualifier means; of several, the first."""
+        return next(iter(self.all_called(name)), None)
+
+    def all_called(self, name: str) -> list[ScopeColumn]:
+        """The columns that a name without a qualifier may mean: the times of a join's inputs are no such."""
+        return [
+            column
+            for column in self.columns
+            if column.called.lower() == name.lower() and not (column.is_hidden and column.qualifier is not None)
+        ]
+
+    def qualified(self, qualifier: str, name: str) -> ScopeColumn | None:
+        """The column that `qualifier.name` means."""
+        wanted = qualifier.lower()
+        for column in self.columns:
+            if column.called.lower() == name.lower() and wanted == (column.qualifier or self.qualifier or "").lower():
+                return column
+        return None
 
     def logical_columns(self) -> tuple[Column, ...]:
         return tuple(Column(column.name, column.type) for column in self.columns)
@@ -113,16 +143,29 @@ def columns_of(scope: Scope, hint: Callable[[Reference], str | None] = lambda _:
 def resolve(scope: Scope, reference: Reference) -> tuple[ScopeColumn, int] | None:
     """The column that a reference begins with and how many of its parts name it; the rest are fields of a struct."""
     parts = reference.parts
-    if len(parts) > 1 and scope.qualifier is not None and parts[0].lower() == scope.qualifier.lower():
-        column = scope.find(parts[1])
-        if column is not None:
-            return column, 2
-    column = scope.find(parts[0])
-    return (column, 1) if column is not None else None
+    column = scope.qualified(parts[0], parts[1]) if len(parts) > 1 else None
+    if column is not None:
+        return column, 2
+    found = scope.all_called(parts[0])
+    if len(found) > 1:
+        raise ambiguous(reference, [column.qualifier for column in found])
+    return (found[0], 1) if found else None
+
+
+def ambiguous(reference: Reference, qualifiers: Sequence[str | None]) -> SqlError:
+    """The error for a name that several inputs of a join have; `qualifiers` are what they are called."""
+    name = reference.parts[0]
+    known = [qualifier for qualifier in qualifiers if qualifier is not None]
+    if len(known) < len(qualifiers):
+        help = f"give the subqueries aliases, and write a.{quoted(name)} or b.{quoted(name)}"
+    else:
+        help = "write " + " or ".join(f"{quoted(qualifier)}.{quoted(name)}" for qualifier in known)
+    where = "both sides" if len(qualifiers) == 2 else f"{len(qualifiers)} inputs of the join"
+    return reference.error(f"{name} is a column of {where}", help)
 
 
 def unknown_column(scope: Scope, reference: Reference, help: str | None = None) -> SqlError:
-    names = [column.name for column in scope.columns]
+    names = [column.called for column in scope.columns]
     return reference.error(
         f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.eventtime.durations import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration
-from eventide.plan.windows import Cumulate, Hop, PanedWindow, Session, Slide, Tumble, Window
+from eventide.plan.windows import BoundedWindow, Cumulate, Hop, PanedWindow, Session, Slide, Tumble
 from eventide.sql.intervals import interval_of
 from eventide.sql.scope import single_reference
 from eventide.sql.syntax import WindowClause, WindowTable
@@ -19,7 +19,7 @@ from eventide.sql.tokens import Call, Span, split_commas, word
 class WindowCall:
     """A window as written; `time` is None for the spellings that take the sources' event time."""
 
-    window: Window
+    window: BoundedWindow
     time: Span | None
     span: Span
 
@@ -204,7 +204,7 @@ def _cumulate(size: int, step: int, offset: int, span: Span) -> Cumulate:
     return Cumulate(size, step, offset)
 
 
-def _columnless(name: str, arguments: list[Span], span: Span) -> Window:
+def _columnless(name: str, arguments: list[Span], span: Span) -> BoundedWindow:
     """tumblingwindow('ss', 10) and slidingwindow('ss', 10[, 15])."""
     most = 2 if name == "tumblingwindow" else 3
     example = f"write {name}('ss', 10); units: {', '.join(_SEED_UNITS)}"

@@ -3,6 +3,7 @@
 catalog.json                 the SQL of every source, stream and sink
 lock                         held by the process that has the database open
 sources/NAME/                rows written with db.write, one Arrow file per call
+streams/NAME$1, NAME$2, ...  inner streams: parts of its query that keep state; each folder is like that of a stream
 streams/NAME/plan.json       what the stream means, and its number of shards
 streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream should take in
 streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
@@ -41,6 +42,10 @@ class Layout:
 
     def stream(self, name: str) -> Path:
         return self.root / "streams" / name
+
+    def inner_streams(self, stream: str) -> list[Path]:
+        """The folders of its inner streams, which are called stream$1, stream$2, ..."""
+        return sorted((self.root / "streams").glob(f"{stream}$[0-9]*"))
 
     def plan(self, stream: str) -> Path:
         return self.stream(stream) / "plan.json"

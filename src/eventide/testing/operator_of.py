@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from eventide.plan.joins import Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
-from eventide.testing.operators import Cumulations, Operator, OrderedForward, Panes, PlainForward, Sessions, Slides
+from eventide.testing.operators import (
+    Cumulations,
+    Groups,
+    Operator,
+    OrderedForward,
+    Panes,
+    PlainForward,
+    Ranking,
+    Sessions,
+    Slides,
+)
 from eventide.testing.session_join import SessionJoin
 
 
@@ -19,6 +29,8 @@ def operator(physical: Physical) -> Operator:
             return _windows(physical, window)
         case JoinRows():
             return _join(physical, physical.operator)
+        case RankRows():
+            return Ranking(physical, physical.operator)
 
 
 def _windows(physical: Physical, window: Window) -> Operator:
@@ -31,6 +43,8 @@ def _windows(physical: Physical, window: Window) -> Operator:
             return Sessions(physical, window)
         case Slide():
             return Slides(physical, window)
+        case Unbounded():
+            return Groups(physical, window)
 
 
 def _join(physical: Physical, join: JoinRows) -> Operator:

@@ -43,8 +43,10 @@ class OpenGroupsKernel(KeyedKernel):
     table.
     """
 
+    STATUS: tuple[pa.Field, ...] = MARKS  # what the table keeps of each group beside its bounds, key and partials
+
     def __init__(self, spec: WindowedAggregation, folded: Aggregation) -> None:
-        self._aggregation, self._folded = spec.aggregation((START, END), MARKS), folded
+        self._aggregation, self._folded = spec.aggregation((START, END), self.STATUS), folded
         self._lateness, self._rules = spec.allowed_lateness, spec.emit_rules
         self._side_rows, self._max_groups = spec.side_rows, spec.max_groups
         super().__init__(
@@ -82,8 +84,12 @@ class OpenGroupsKernel(KeyedKernel):
             kept = pa.concat_tables([table.filter(pa.array(~begun)), flushed])
             self._table.write(buckets, kept.slice(0, 0), kept, directory, store)
 
+    def _closes_at(self, table: pa.Table) -> Ints:
+        """The watermark at which each row is forgotten."""
+        return ints(table, END) + self._lateness
+
     def _summary(self, table: pa.Table) -> Summary:
-        closes = ints(table, END) + self._lateness
+        closes = self._closes_at(table)
         waits = ints(table, FRESH) != CLEAN
         due = np.where(waits, ints(table, END), closes) if self._rules.at_end else closes
         return Summary(due, waits.astype(np.int64), ints(table, GONE))
@@ -94,7 +100,7 @@ class OpenGroupsKernel(KeyedKernel):
         buckets = np.flatnonzero(directory.due <= watermark)
         if len(buckets):
             table = self._table.read(buckets, directory, store)
-            closed = ints(table, END) + self._lateness <= watermark
+            closed = self._closes_at(table) <= watermark
             ended = self._rules.at_end & (ints(table, END) <= watermark) & (ints(table, FRESH) != CLEAN)
             table = self._emit(table, ended | (closed & self._emitted_at_close(table)), output)
             self._table.write(buckets, table.filter(pa.array(~closed)), table.slice(0, 0), directory, store)

@@ -11,6 +11,7 @@ from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.contract import InputSpec, Kernel
 from eventide.kernels.logic.aggregate_at_close import AggregateAtClose
 from eventide.kernels.logic.aggregate_early import AggregateEarly
+from eventide.kernels.logic.aggregate_unbounded import AggregateUnbounded
 from eventide.kernels.logic.emission import EMIT_RULES, EmitRules, main_schema
 from eventide.kernels.logic.sessions import Sessions
 from eventide.kernels.logic.slides import Slides
@@ -19,7 +20,7 @@ from eventide.kernels.side_rows import SideRows
 from eventide.kernels.windows.check import check_window
 from eventide.kernels.windows.grid import grid_of
 from eventide.plan.modes import EmitMode
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 _ONCE = (EmitMode.ON_WINDOW_CLOSE, EmitMode.FINAL)
 
@@ -51,6 +52,8 @@ class WindowedAggregation:
             raise OptionError("allowed lateness cannot be negative")
         if isinstance(self.window, Slide):
             self._check_slide()
+        if isinstance(self.window, Unbounded) and self.emit not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
+            raise OptionError("groups without a window never close", help="write EMIT ON UPDATE or EMIT CHANGES")
 
     def _check_slide(self) -> None:
         if self.emit not in _ONCE:
@@ -94,6 +97,8 @@ class WindowedAggregation:
                 return gap + self.allowed_lateness
             case Slide(lookahead=lookahead):
                 return (lookahead or 0) + self.allowed_lateness
+            case Unbounded():
+                return 0
 
     def output_watermark(self, watermark: int) -> int:
         """Every window that is still to emit ends later than this; of sliding ones, belongs to a later row."""
@@ -109,7 +114,9 @@ class WindowedAggregation:
 
     def prefold(self) -> Prefold | None:
         """How rows may be folded before the kernel gets them; None if it needs them one by one."""
-        if isinstance(self.window, Session | Slide) or not self._only_at_close or not self.aggregation(()).is_simple:
+        if isinstance(self.window, Session | Slide | Unbounded):
+            return None
+        if not self._only_at_close or not self.aggregation(()).is_simple:
             return None
         return Prefold(self, grid_of(self.window, self.allowed_lateness))
 
@@ -119,6 +126,8 @@ class WindowedAggregation:
                 return Sessions(self, self.window)
             case Slide():
                 return Slides(self, self.window)
+            case Unbounded():
+                return AggregateUnbounded(self, self.window)
             case _:
                 grid = grid_of(self.window, self.allowed_lateness)
                 return AggregateAtClose(self, grid) if self._only_at_close else AggregateEarly(self, grid)
@@ -142,3 +151,5 @@ class WindowedAggregation:
                 return f"session/1;gap={gap}"
             case Slide(lookback=lookback, lookahead=lookahead):
                 return f"slide/1;lookback={lookback};lookahead={lookahead}"
+            case Unbounded():
+                return "unbounded/1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventide.errors import OptionError
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
+from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 
 def check_window(window: Window) -> None:
@@ -28,6 +28,9 @@ def check_window(window: Window) -> None:
         case Slide(lookback=lookback, lookahead=lookahead):
             if lookback < 0 or (lookahead or 0) < 0:
                 raise OptionError("a sliding window's lookback and lookahead cannot be negative")
+        case Unbounded(ttl=ttl):
+            if ttl is not None and ttl <= 0:
+                raise OptionError("state_ttl must be positive")
 
 
 def _check_positive(*sizes: int) -> None:
