@@ -20,7 +20,7 @@ from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.connectors.embedded.json_rows import encode_rows
 from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
 from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
-from eventide.diagnose.why import why
+from eventide.diagnose.why import Seen, why
 from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.plan import logical
@@ -377,10 +377,21 @@ class Database:
         """In words: what the stream is waiting for, which source or rule holds it back, and what would move it on."""
         with self._guard:
             self._check_open()
-            definition = self.catalog.stream(stream)
-            running, now = self._open(definition.name), time.time_ns() // 1000
-            account = running.router.results.latest()
-            return why(definition, account, watermark=running.watermark(), now=now, idle=running.idle(now))
+            now = time.time_ns() // 1000
+            seen = self._seen(stream, now)
+            return why(
+                seen.stream,
+                seen.account,
+                watermark=seen.watermark,
+                now=now,
+                idle=seen.idle,
+                read=lambda name: self._seen(name, now),
+            )
+
+    def _seen(self, stream: str, now: int) -> Seen:
+        definition = self.catalog.stream(stream)
+        running = self._open(definition.name)
+        return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
 
     def _read_table(self, name: str) -> pa.Table:
         stream, is_late = self.catalog.resolve_readable(name)

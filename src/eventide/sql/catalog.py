@@ -1,4 +1,4 @@
-"""The catalog: every source, stream, sink and view by name, and the rules of CREATE and DROP. Needs no Spark, no files."""
+"""The catalog: sources, streams, sinks and views by name, and the rules of CREATE and DROP. It needs no Spark."""
 
 from __future__ import annotations
 
