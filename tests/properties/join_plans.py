@@ -23,7 +23,7 @@ from eventide.plan.windows import Cumulate, Hop, Tumble
 LEFT = (Column("k", "string"), Column("n", "bigint"), Column("v", "bigint"), Column("ts", "bigint"))
 RIGHT = (Column("k", "string"), Column("n", "bigint"), Column("w", "bigint"), Column("ts", "bigint"))
 CONDITIONS = (None, None, None, "__l2 <= __r2", "__l2 + __r2 > 0", "__l1 <> 0 AND __r2 IS NOT NULL", "false")
-OUTPUTS = ("window_start", "window_end", "rowtime", "__l0", "__l2", "__l3", "__r2", "__r3")
+OUTPUTS = ("window_start", "window_end", "__time", "__l0", "__l2", "__l3", "__r2", "__r3")
 KEYS, NUMBERS, VALUES = ("a", "a", "b", "ü", None), (0, 0, 0, 1, None), (None, 1, 2, 3, -4)
 TIMES = (*range(0, 24), *range(0, 24), *range(-30, 60))
 

@@ -7,7 +7,7 @@ the number of shards, comments and white space. Its lines are made to be read in
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from eventide.eventtime.durations import format_duration
 from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
@@ -18,6 +18,7 @@ from eventide.plan.logical import (
     Join,
     Project,
     Query,
+    Rank,
     Relation,
     Scan,
     Source,
@@ -26,7 +27,7 @@ from eventide.plan.logical import (
     Union,
     WindowAggregate,
 )
-from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy
+from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy, RankFunction
 from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
@@ -120,6 +121,9 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
     if isinstance(query, Join):
         yield from _join(query, emit)
         return
+    if isinstance(query, Rank):
+        yield from _rank(query, emit)
+        return
     if isinstance(query, WindowAggregate):
         yield f"window: {window_text(query.window)}"
         yield f"emit: {emit_text(emit)}"
@@ -149,6 +153,24 @@ def _join(query: Join, emit: Emit) -> Iterator[str]:
         if side.time is not None:
             yield f"{name} event time: {side.time}"
         yield from (f"{name} column: {c.name}{' ' + c.type if c.type else ''}" for c in side.columns)
+
+
+def rank_text(function: RankFunction, partition: Iterable[str], order: Iterable[tuple[str, bool]]) -> str:
+    """`row_number by window_end, in the order of t descending`."""
+    by = ", ".join(partition) or "nothing"
+    in_order = ", ".join(f"{sql} descending" if descending else sql for sql, descending in order)
+    return f"{function.value} by {by}, in the order of {in_order}"
+
+
+def _rank(query: Rank, emit: Emit) -> Iterator[str]:
+    order = [(item.sql, item.descending) for item in query.order]
+    yield f"place: {rank_text(query.function, query.partition, order)}"
+    yield from (f"nulls: {'first' if item.nulls_first else 'last'}" for item in query.order)
+    yield f"emit: {emit_text(emit)}"
+    if query.where is not None:
+        yield f"where: {query.where}"
+    yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
+    yield from (f"input column: {c.name}{' ' + c.type if c.type else ''}" for c in query.columns)
 
 
 def _relations(query: Query) -> Iterator[str]:

@@ -6,10 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import bound_text, emit_text, join_emit_text, window_text
+from eventide.plan.difference import bound_text, emit_text, join_emit_text, rank_text, window_text
 from eventide.plan.logical import Filter, Named, Project
 from eventide.plan.modes import LatePolicy
-from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, JoinRows, Physical
+from eventide.plan.physical import (
+    AggregateWindows,
+    EventTimeWatermark,
+    ForwardRows,
+    Input,
+    JoinRows,
+    Physical,
+    RankRows,
+)
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
 
 
@@ -66,6 +74,9 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
             facts += [("aggregate", f"{call.name} = {call.sql}{_typed(call.name, types)}") for call in aggregates]
         case JoinRows():
             title, facts = _join(physical, physical.operator)
+        case RankRows(function=function, order=order):
+            partition = [key.name for key in physical.inputs[0].keys]
+            title = f"Place by {rank_text(function, partition, [(key.column, key.descending) for key in order])}"
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
         within = (

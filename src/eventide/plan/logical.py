@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventide.plan.joins import JoinBound
-from eventide.plan.modes import EmitMode, JoinKind, LatePolicy
+from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
 from eventide.plan.windows import Window
 
@@ -175,7 +175,31 @@ class Join:
     at_close: bool = False  # pairs wait until their window closes
 
 
-Query = WindowAggregate | Forward | Join
+@dataclass(frozen=True)
+class SortItem:
+    sql: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Rows of `input` with their place among those that agree in `partition`, when no further one can come on time.
+
+    `where` and `outputs` name columns of `input`, and __place.
+    """
+
+    input: Relation
+    columns: tuple[Column, ...]
+    function: RankFunction
+    partition: tuple[str, ...]
+    order: tuple[SortItem, ...]
+    outputs: tuple[Named, ...]
+    where: str | None = None
+    time: str | None = None
+
+
+Query = WindowAggregate | Forward | Join | Rank
 
 
 @dataclass(frozen=True)

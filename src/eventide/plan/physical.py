@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from eventide.plan.joins import JoinBound
 from eventide.plan.logical import Column, Emit, Filter, Named, Project, Source, Stream, StreamOptions
-from eventide.plan.modes import JoinKind
+from eventide.plan.modes import JoinKind, RankFunction
 from eventide.plan.windows import Window
 from eventide.tasks.expressions import Expression
 
@@ -117,7 +117,22 @@ class JoinRows:
     right: tuple[Named, ...]
 
 
-Operator = AggregateWindows | ForwardRows | JoinRows
+@dataclass(frozen=True)
+class SortColumn:
+    column: str  # a packed column
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """The place of rows among those that agree in the inputs' keys."""
+
+    function: RankFunction
+    order: tuple[SortColumn, ...]
+
+
+Operator = AggregateWindows | ForwardRows | JoinRows | RankRows
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from eventide.plan.logical import (
     JoinSide,
     Named,
     Project,
+    Rank,
     Relation,
     Scan,
     Source,
@@ -30,9 +31,12 @@ from eventide.plan.physical import (
     ForwardRows,
     Input,
     JoinRows,
+    Operator,
     PackedAggregate,
     Physical,
     ProcessTimeWatermark,
+    RankRows,
+    SortColumn,
 )
 from eventide.plan.rules import RULES
 
@@ -61,6 +65,8 @@ def _unoptimized(stream: Stream) -> Physical:
             return _physical(stream, inputs, ForwardRows(query.ordered), None, query.outputs)
         case Join():
             return _join(stream, query)
+        case Rank():
+            return _rank(stream, query)
 
 
 def _aggregate(stream: Stream, query: WindowAggregate) -> Physical:
@@ -112,6 +118,24 @@ def _join(stream: Stream, query: Join) -> Physical:
     return _physical(stream, inputs, operator, query.where, query.outputs)
 
 
+def _rank(stream: Stream, query: Rank) -> Physical:
+    keys = tuple(Named(f"__k{number}", sql) for number, sql in enumerate(query.partition))
+    order = tuple(Named(f"__i{number}", item.sql) for number, item in enumerate(query.order))
+    inputs = _inputs(
+        stream,
+        query.input,
+        query.columns,
+        query.time,
+        packed=(*keys, *order, *_originals(query.columns)),
+        keys=tuple(Named(key.sql, key.name) for key in keys),
+    )
+    columns = tuple(
+        SortColumn(column.name, item.descending, item.nulls_first)
+        for column, item in zip(order, query.order, strict=True)
+    )
+    return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+
+
 def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:
     """The columns of one side that a pair has."""
     names = [f"__{letter}{number}" for number in range(len(side.columns))]
@@ -130,7 +154,7 @@ def _originals(columns: tuple[Column, ...]) -> tuple[Named, ...]:
 def _physical(
     stream: Stream,
     inputs: tuple[Input, ...],
-    operator: AggregateWindows | ForwardRows | JoinRows,
+    operator: Operator,
     having: str | None,
     outputs: tuple[Named, ...],
 ) -> Physical:

@@ -24,8 +24,9 @@ from pyspark.sql.types import (
 
 from eventide.errors import SqlError
 from eventide.kernels.contract import EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
+from eventide.kernels.logic.rank import PLACE
 from eventide.plan.logical import Named
-from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical
+from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
 from eventide.tasks.select_list import WINDOW_ID
 
 _BOUNDS = [StructField(WINDOW_START, TimestampType()), StructField(WINDOW_END, TimestampType())]
@@ -71,6 +72,9 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
         case ForwardRows():
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
             return StructType([*users, _ROWTIME])
+        case RankRows():
+            users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
+            return StructType([*users, StructField(PLACE, IntegerType()), _ROWTIME])
         case AggregateWindows():
             head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
             keys = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventide.errors import SqlError
 from eventide.plan.joins import Asof, Interval
-from eventide.plan.logical import Emit, Forward, Join, Query, WindowAggregate
+from eventide.plan.logical import Emit, Forward, Join, Query, Rank, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.windows import Slide, Unbounded
 from eventide.sql.options import Options
@@ -70,6 +70,9 @@ def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
             _check_window(query, node, mode, lateness)
         case Join():
             _check_join(query, node)
+        case Rank():
+            if node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
+                raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
     return Emit(mode, node.every, lateness.micros if lateness else 0)
 
 

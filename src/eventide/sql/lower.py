@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
-from eventide.plan.logical import Forward, Join, Named, Query, Stream, StreamOptions
+from eventide.plan.logical import Forward, Join, Named, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
@@ -17,6 +17,7 @@ from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
 from eventide.sql.options import Options
+from eventide.sql.rank import lower_rank
 from eventide.sql.relations import (
     Readable,
     apply_watermark,
@@ -29,7 +30,7 @@ from eventide.sql.relations import (
 )
 from eventide.sql.scope import Scope, resolve, single_reference, unknown_column
 from eventide.sql.select_above import select_above
-from eventide.sql.shape import is_grouped, keeps_state, operator_below, query_below
+from eventide.sql.shape import is_grouped, keeps_state, operator_below, query_below, ranks
 from eventide.sql.statements import CreateStream
 from eventide.sql.syntax import EmitNode, JoinNode, SelectNode, SubqueryRef, WindowTable
 from eventide.sql.tokens import Span, word
@@ -74,9 +75,11 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
             return merged
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
-    if isinstance(source, JoinNode) and not is_grouped(select) and select.order_by is None:
+    if isinstance(source, JoinNode) and not is_grouped(select) and not ranks(select) and select.order_by is None:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
+    if ranks(select):
+        return _ranked(select, scope)
     if not is_grouped(select):
         return _forward(select, scope)
     if select.order_by is not None:
@@ -84,6 +87,14 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
             "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
         )
     return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE, composition.state_ttl)
+
+
+def _ranked(select: SelectNode, scope: Scope) -> Rank:
+    if is_grouped(select):
+        raise select.span.error("rows are grouped first and ranked then", "group in a subquery, and rank its rows")
+    if select.order_by is not None:
+        raise select.order_by.error("ranked rows leave by window and place", "leave ORDER BY out")
+    return lower_rank(select, scope)
 
 
 def _lower_union(statement: CreateStream, composition: Composition) -> tuple[Forward, EmitNode]:

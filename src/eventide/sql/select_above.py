@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from eventide.errors import suggest
-from eventide.plan.logical import Filter, Forward, Join, Named, Query, WindowAggregate
+from eventide.plan.logical import Filter, Forward, Join, Named, Query, Rank, WindowAggregate
 from eventide.plan.stream_source import TIME_COLUMNS
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.join_conditions import conjunction
@@ -35,6 +35,8 @@ def select_above(select: SelectNode, source: SubqueryRef, below: Query) -> Query
             return replace(below, outputs=outputs, where=_both(below.where, where))
         case WindowAggregate():
             return replace(below, outputs=outputs, having=_both(below.having, where))
+        case Rank():
+            return replace(below, outputs=outputs, where=_both(below.where, where))
         case Forward():
             return replace(below, outputs=outputs, input=below.input if where is None else Filter(below.input, where))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eventide.sql.aggregate_calls import find_aggregates
 from eventide.sql.syntax import JoinNode, SelectNode, SubqueryRef, WindowTable
+from eventide.sql.tokens import Span, word
 
 
 def aggregates(select: SelectNode) -> bool:
@@ -18,9 +19,19 @@ def is_grouped(select: SelectNode) -> bool:
     return aggregates(select) or isinstance(select.source, WindowTable)
 
 
+def ranks(select: SelectNode) -> bool:
+    """Whether a SELECT asks for the place of its rows, with OVER."""
+    return any(has_over(item.expression) for item in select.items if not item.star)
+
+
+def has_over(span: Span) -> bool:
+    return any(word(token) == "OVER" for token in span.tokens)
+
+
 def keeps_state(select: SelectNode) -> bool:
     """Whether a SELECT needs an operator of its own; others filter and compute, and are merged into their reader."""
-    return is_grouped(select) or select.order_by is not None or isinstance(select.source, JoinNode)
+    is_operator = is_grouped(select) or select.order_by is not None or isinstance(select.source, JoinNode)
+    return is_operator or ranks(select)
 
 
 def query_below(select: SelectNode) -> SelectNode | None:
