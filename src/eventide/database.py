@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.connectors.embedded.json_rows import encode_rows
-from eventide.diagnose.describe import describe_object, list_objects, text_result
+from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
 from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
-from eventide.diagnose.why import why
+from eventide.diagnose.why import Seen, why
 from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.plan import logical
@@ -101,7 +101,12 @@ class Database:
             self._lock.release()
             self._remove_temporary()
             raise
-        self._restored = {*self.catalog.sources, *self.catalog.streams, *self.catalog.sinks}
+        self._restored = {
+            *self.catalog.sources,
+            *self.catalog.streams,
+            *self.catalog.sinks,
+            *self.catalog.views,
+        }
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
         self._streams = Streams(self._levels, self._spools, self._guard)
@@ -123,7 +128,7 @@ class Database:
             return result
 
     def _execute(self, statement: st.Statement) -> Result:
-        if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink):
+        if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink | st.CreateView):
             return self._create(statement)
         if isinstance(statement, st.Drop):
             return self._drop(statement)
@@ -135,7 +140,7 @@ class Database:
             return text_result("plan", self._explain(statement).splitlines())
         return self._select(statement)
 
-    def _create(self, statement: st.CreateSource | st.CreateStream | st.CreateSink) -> Result:
+    def _create(self, statement: st.Create) -> Result:
         name = self._kept_name(st.name_of(statement))
         if name in self._restored and not statement.or_replace and not statement.if_not_exists:
             self._check_same(statement, name)
@@ -156,9 +161,7 @@ class Database:
         """A restored object's name as spelled in the checkpoint, whatever the case it is written in now."""
         return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
 
-    def _realise(
-        self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str, before: Catalog
-    ) -> None:
+    def _realise(self, statement: st.Create, name: str, before: Catalog) -> None:
         if isinstance(statement, st.CreateSource):
             if statement.or_replace and name in before.sources:
                 self._remove_source(name)
@@ -174,7 +177,7 @@ class Database:
                 raise _located(error, statement.text) from None
             for running in opened:
                 self._streams.join(running)
-        else:
+        elif isinstance(statement, st.CreateSink):
             self._realise_sink(self.catalog.sinks[name], before)
 
     def _realise_sink(self, sink: logical.Sink, before: Catalog) -> None:
@@ -193,7 +196,7 @@ class Database:
             if self._streams.is_live:
                 self._streams.join(self._open(name))
 
-    def _check_same(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str) -> None:
+    def _check_same(self, statement: st.Create, name: str) -> None:
         """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""
         from eventide.spark.engine import another_plan
 
@@ -210,8 +213,11 @@ class Database:
                     self._engine.forget(part.name)
                 self._save_catalog()
             return
-        kept, given = self.catalog.definition(name), rest.definition(name)
-        if kept != given:
+        if isinstance(statement, st.CreateView):
+            is_same = self.catalog.lower_view(self.catalog.views[name]) == rest.lower_view(statement)
+        else:
+            is_same = self.catalog.definition(name) == rest.definition(name)
+        if not is_same:
             help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
             raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
 
@@ -224,7 +230,7 @@ class Database:
             self._remove_stream(name)
         elif statement.kind == "source":
             self._remove_source(name)
-        else:
+        elif statement.kind == "sink":
             self._reopen(_read_by(before.sinks[name], before))
         self._restored.discard(name)
         self._save_catalog()
@@ -246,6 +252,8 @@ class Database:
         definition = self.catalog.definition(name)
         if isinstance(definition, logical.Source):
             return describe_object(definition)
+        if isinstance(definition, st.CreateView):
+            return describe_columns(self.catalog.lower_view(definition)[-1].query.outputs)
         reads = definition.stream if isinstance(definition, logical.Sink) else definition.name
         if reads is None:
             return describe_object(PAYLOAD_SCHEMA)
@@ -254,8 +262,11 @@ class Database:
     def _explain(self, statement: st.Explain) -> str:
         if statement.stream is not None:
             *inner, stream = self.catalog.lower(statement.stream)
-            return self._explained(stream, {each.name: each for each in inner})
-        return self.explain(statement.name or "")
+        elif statement.name in self.catalog.views:
+            *inner, stream = self.catalog.lower_view(self.catalog.views[statement.name])
+        else:
+            return self.explain(statement.name or "")
+        return self._explained(stream, {each.name: each for each in inner})
 
     def _explained(self, stream: logical.Stream, inner: Mapping[str, logical.Stream]) -> str:
         """The plan of a stream, and of the streams that it reads; `inner` are those that the catalog does not have."""
@@ -381,10 +392,21 @@ class Database:
         """In words: what the stream is waiting for, which source or rule holds it back, and what would move it on."""
         with self._guard:
             self._check_open()
-            definition = self.catalog.stream(stream)
-            running, now = self._open(definition.name), time.time_ns() // 1000
-            account = running.router.results.latest()
-            return why(definition, account, watermark=running.watermark(), now=now, idle=running.idle(now))
+            now = time.time_ns() // 1000
+            seen = self._seen(stream, now)
+            return why(
+                seen.stream,
+                seen.account,
+                watermark=seen.watermark,
+                now=now,
+                idle=seen.idle,
+                read=lambda name: self._seen(name, now),
+            )
+
+    def _seen(self, stream: str, now: int) -> Seen:
+        definition = self.catalog.stream(stream)
+        running = self._open(definition.name)
+        return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
 
     def _read_table(self, name: str) -> pa.Table:
         stream, is_late = self.catalog.resolve_readable(name)

@@ -52,10 +52,10 @@ class Checked:
         from eventide.plan.explain import explain
 
         if stream is None:
-            return "\n\n".join(explain(physical) for physical in self.plans.values())
+            return "\n\n".join(self.explain(name) for name in self.catalog.streams)
         if stream not in self.plans:
-            raise CatalogError(f"no stream {stream}", help=suggest(stream, self.plans))
-        return explain(self.plans[stream])
+            raise CatalogError(f"no stream {stream}", help=suggest(stream, self.catalog.streams))
+        return explain(self.plans[stream], read=self.plans.get)
 
 
 def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
@@ -87,7 +87,7 @@ def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
 
     app = load_app(toml, allow_jvm_calls)
     return Checked(
-        app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.streams.items()}, app.settings
+        app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.graph().items()}, app.settings
     )
 
 
@@ -108,4 +108,4 @@ def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = Non
             kept = kept.without(statement.name)
         else:
             catalog.apply(statement)
-    return Checked(sql, catalog, {name: plan(stream) for name, stream in catalog.streams.items()})
+    return Checked(sql, catalog, {name: plan(stream) for name, stream in catalog.graph().items()})

@@ -12,6 +12,7 @@ from eventide.cli.console import stdout
 
 if TYPE_CHECKING:
     from eventide.cli.files import Checked
+    from eventide.plan.logical import Stream
     from eventide.sql.catalog import Catalog
     from eventide.storage.layout import Layout
 
@@ -75,18 +76,32 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
         if settings is None:
             found.append(Finding(f"{name}: new, starts without state"))
             continue
+        old = "\n".join(_kept_text(layout, part) for part in kept.parts(name))
+        given = "\n".join(map(canonical, new.parts(name)))
         if name.lower() in replaced:
             found.append(Finding(f"{name}: CREATE OR REPLACE discards its state and its results", stops=True))
-        elif settings["plan"] != canonical(stream):
-            found.append(
-                Finding(f"{name}: another query\n{difference(settings['plan'], canonical(stream))}", stops=True)
-            )
+        elif old != given:
+            found.append(Finding(f"{name}: another query\n{difference(old, given)}", stops=True))
         elif stream.options.shards not in (None, settings["shards"]):
             said = f"'shards' = '{stream.options.shards}', but the checkpoint has {settings['shards']}, which are fixed"
             found.append(Finding(f"{name}: {said}", stops=True))
         else:
             found.append(Finding(f"{name}: continues"))
     return found
+
+
+def _kept_text(layout: Layout, stream: Stream) -> str:
+    """What a stream meant when it first ran. Of one that reads streams that has types, which only Spark knows."""
+    from eventide.plan.difference import canonical
+    from eventide.plan.reads import sources_of
+    from eventide.plan.stream_source import is_stream
+    from eventide.storage.atomic import read_json
+
+    settings = read_json(layout.plan(stream.name))
+    if settings is None or any(is_stream(source) for source in sources_of(stream.query)):
+        return canonical(stream)
+    text: str = settings["plan"]
+    return text
 
 
 def _missing(kept: Catalog, new: Catalog) -> list[Finding]:

@@ -64,7 +64,7 @@ _OTHERS = frozenset(
     regr_syy skewness
     try_avg try_sum max_min_by approx_top_k""".split()
 )
-NO_OVER = "functions with OVER are not supported"
+NO_OVER = "aggregates with OVER are not supported"
 INSTEAD_OF_OVER = (
     "group by a window, such as TUMBLE(ts, INTERVAL '10' SECOND); slidingwindow('ss', 60) gives a row for each row, "
     "over the minute before it"

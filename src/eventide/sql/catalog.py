@@ -1,12 +1,13 @@
-"""The catalog: every source, stream and sink by name, and the rules of CREATE and DROP. Free of Spark and of files."""
+"""The catalog: sources, streams, sinks and views by name, and the rules of CREATE and DROP. It needs no Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from eventide.errors import CatalogError, suggest
+from eventide.errors import CatalogError, SqlError, suggest
 from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.modes import EmitMode
 from eventide.plan.names import owner_of
 from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
@@ -17,11 +18,13 @@ from eventide.sql.lower import lower
 from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
-from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, Statement, name_of
+from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement, name_of
+from eventide.sql.syntax import EmitNode
+from eventide.sql.views import expanded, mentioned
 
 LATE_SUFFIX = "$late"
 
-Definition = Source | Stream | Sink
+Definition = Source | Stream | Sink | CreateView
 
 
 class Catalog:
@@ -33,12 +36,14 @@ class Catalog:
         self.streams: dict[str, Stream] = {}
         self.inner: dict[str, Stream] = {}  # of all streams: what their parts are that keep state, innermost first
         self.sinks: dict[str, Sink] = {}
-        self._texts: dict[str, str] = {}  # of all three kinds, in the order of creation
+        self.views: dict[str, CreateView] = {}
+        self._texts: dict[str, str] = {}  # of all kinds, in the order of creation
+        self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
         """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
-        if isinstance(statement, CreateSource | CreateStream | CreateSink):
-            if not isinstance(statement, CreateStream):
+        if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
+            if isinstance(statement, CreateSource | CreateSink):
                 made = statement.source if isinstance(statement, CreateSource) else statement.sink
                 refuse_secrets(made.options, f"{made.name}")
             return self._create(statement)
@@ -48,7 +53,8 @@ class Catalog:
 
     def lower(self, statement: CreateStream) -> list[Stream]:
         """The stream that a CREATE STREAM would make, last, behind its inner streams. Raises what is wrong with it."""
-        lowered = lower(statement, self)
+        views = {name.lower(): view.query for name, view in self.views.items()}
+        lowered = lower(replace(statement, query=expanded(statement.query, views)), self)
         streams = [*lowered.inner, lowered.stream]
         for stream in streams:
             validate(stream, lowered.places)
@@ -58,6 +64,18 @@ class Catalog:
         }
         within = {kind: route for kind, route in routes[entrances[0].name].items() if route.source is None}
         return [replace(stream, routes=routes.get(stream.name, within)) for stream in streams]
+
+    def lower_view(self, view: CreateView) -> list[Stream]:
+        """The streams that would read all of a view. Raises what is wrong with it, unless its readers' EMIT is what
+        it lacks.
+        """
+        try:
+            return self.lower(view.as_stream(EmitNode()))
+        except SqlError as error:
+            try:
+                return self.lower(view.as_stream(EmitNode(EmitMode.ON_UPDATE, places={"mode": view.query.span})))
+            except SqlError:
+                raise error from None
 
     @property
     def late_names(self) -> dict[str, str]:
@@ -90,12 +108,13 @@ class Catalog:
         if late is not None:
             self._refuse_if_not_kept(self.late_names[late])
             return self.late_names[late], True
-        source = _find(self.sources, name)
-        if source is not None:
-            raise CatalogError(
-                f"{source} is a source, and only streams can be read",
-                help=f"CREATE STREAM x AS SELECT ... FROM {source}",
-            )
+        for kind in ("source", "view"):
+            found = _find(self._objects(kind), name)
+            if found is not None:
+                raise CatalogError(
+                    f"{found} is a {kind}, and only streams can be read",
+                    help=f"CREATE STREAM x AS SELECT ... FROM {found}",
+                )
         raise CatalogError(f"there is no stream {name}", help=suggest(name, [*self.streams, *self.late_names]))
 
     def _refuse_if_not_kept(self, stream: str) -> None:
@@ -117,20 +136,30 @@ class Catalog:
 
     def definition(self, name: str) -> Definition:
         """Whatever has this name."""
-        everything: dict[str, Definition] = {**self.sources, **self.graph(), **self.sinks}
+        everything: dict[str, Definition] = {**self.sources, **self.graph(), **self.sinks, **self.views}
         found = _find(everything, name)
         if found is None:
-            raise CatalogError(f"there is no source, stream or sink {name}", help=suggest(name, everything))
+            known = [name for name in everything if name not in self.inner]
+            raise CatalogError(f"there is no source, stream, sink or view {name}", help=suggest(name, known))
         return everything[found]
 
     def texts(self) -> list[str]:
         """The statements that make this catalog again, in an order in which everything is there before it is named."""
         ranks: dict[str, tuple[int, int]] = {
             **dict.fromkeys(self.sources, (0, 0)),
-            **{name: (2, self.level(name)) for name in self.streams},
+            **{name: (2, self._depth(name.lower())) for name in (*self.streams, *self.views)},
             **{name: (1 if sink.stream is None else 3, 0) for name, sink in self.sinks.items()},
         }
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
+
+    def _depth(self, name: str) -> int:
+        """How many streams and views must be there one after the other before this one can be made."""
+        known = {key.lower(): key for key in self._mentions} | {
+            late.lower(): owner_of(stream) for late, stream in self.late_names.items()
+        }
+        if name not in known:
+            return 0
+        return 1 + max((self._depth(each) for each in self._mentions[known[name]]), default=0)
 
     def level(self, stream: str) -> int:
         """0 for a stream that reads sources only, else one more than the highest of the streams that it reads."""
@@ -155,7 +184,8 @@ class Catalog:
     def copy(self) -> Catalog:
         other = Catalog(self._allow_jvm_calls)
         other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
-        other.inner, other._texts = dict(self.inner), dict(self._texts)
+        other.inner, other.views = dict(self.inner), dict(self.views)
+        other._texts, other._mentions = dict(self._texts), dict(self._mentions)
         return other
 
     def without(self, name: str) -> Catalog:
@@ -164,7 +194,7 @@ class Catalog:
         other._remove(name)
         return other
 
-    def _create(self, statement: CreateSource | CreateStream | CreateSink) -> bool:
+    def _create(self, statement: Create) -> bool:
         kind, name = _kind(statement), name_of(statement)
         existing = _find(self._objects(kind), name)
         if existing is not None and statement.if_not_exists:
@@ -174,7 +204,7 @@ class Catalog:
                 f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
             )
         rest = self.without(existing) if existing is not None else self.copy()
-        if existing is not None and kind in ("source", "stream"):
+        if existing is not None and kind != "sink":
             self._refuse_if_read(kind, existing)
         rest._add(statement)
         if isinstance(statement, CreateStream):
@@ -184,9 +214,9 @@ class Catalog:
 
     def _become(self, other: Catalog) -> None:
         self.sources, self.streams, self.sinks = other.sources, other.streams, other.sinks
-        self.inner, self._texts = other.inner, other._texts
+        self.inner, self.views, self._texts, self._mentions = other.inner, other.views, other._texts, other._mentions
 
-    def _add(self, statement: CreateSource | CreateStream | CreateSink) -> None:
+    def _add(self, statement: Create) -> None:
         name = name_of(statement)
         self._check_free(name)
         if not self._allow_jvm_calls:
@@ -202,6 +232,11 @@ class Catalog:
             case CreateSink():
                 reads = statement.sink.stream
                 self.sinks[name] = replace(statement.sink, stream=None if reads is None else self._readable_name(reads))
+            case CreateView():
+                self.lower_view(statement)
+                self.views[name] = statement
+        if isinstance(statement, CreateStream | CreateView):
+            self._mentions[name] = frozenset(mentioned(statement.query))
         self._texts[name] = statement.text
 
     def _readable_name(self, name: str) -> str:
@@ -210,10 +245,10 @@ class Catalog:
         return _find(self.graph(), name) or _find(self.late_names, name) or name
 
     def _check_free(self, name: str, but: str | None = None) -> None:
-        """A name means one thing over sources, streams, sinks and late streams."""
+        """A name means one thing over sources, streams, sinks, views and late streams."""
         if but is not None and name.lower() == but.lower():
             raise CatalogError(f"LATE DATA TO {name} has the name of the stream itself", help="choose another name")
-        for kind in ("source", "stream", "sink"):
+        for kind in ("source", "stream", "sink", "view"):
             taken = _find(self._objects(kind), name)
             if taken is not None:
                 raise CatalogError(f"the name {name} is taken by the {kind} {taken}", help="choose another name")
@@ -249,7 +284,7 @@ class Catalog:
             help = f"{suggest(statement.name, objects)}; {instead}"
             raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
-        if statement.kind in ("source", "stream"):
+        if statement.kind != "sink":
             self._refuse_if_read(statement.kind, existing)
         if statement.kind == "stream":
             for sink in self.sinks_of(existing):
@@ -262,8 +297,9 @@ class Catalog:
         return True
 
     def _refuse_if_read(self, kind: str, name: str) -> None:
-        for stream in self.readers(name):
-            raise CatalogError(f"the stream {stream} reads the {kind} {name}", help=f"DROP STREAM {stream} first")
+        for reader in self.readers(name):
+            own = "view" if reader in self.views else "stream"
+            raise CatalogError(f"the {own} {reader} reads the {kind} {name}", help=f"DROP {own.upper()} {reader} first")
         for other in self.graph().values():
             if any(route.source == name for route in other.routes.values()):
                 sender = owner_of(other.name)
@@ -292,11 +328,11 @@ class Catalog:
         ]
 
     def readers(self, name: str) -> Iterator[str]:
-        """The streams that read a source or a stream, or the stream's late rows."""
-        for stream in self.streams:
-            read = [source for part in self.parts(stream) for source in sources_of(part.query)]
-            if stream != name and any(name in (each.name, owner_of(each.options.get(STREAM, ""))) for each in read):
-                yield stream
+        """The streams and views that read a source, a stream, its late rows or a view."""
+        names = {name.lower(), *(late.lower() for late, stream in self.late_names.items() if owner_of(stream) == name)}
+        for reader, mentions in self._mentions.items():
+            if reader != name and mentions & names:
+                yield reader
 
     def reads(self, stream: str) -> list[str]:
         """The streams that a stream reads."""
@@ -304,17 +340,21 @@ class Catalog:
         return list(dict.fromkeys(read))
 
     def _remove(self, name: str) -> None:
-        for objects in (self.sources, self.streams, self.sinks, self._texts):
+        for objects in (self.sources, self.streams, self.sinks, self.views, self._texts, self._mentions):
             found = _find(objects, name)
             if found is not None:
                 objects.pop(found)
         for part in [part for part in self.inner if owner_of(part).lower() == name.lower()]:
             self.inner.pop(part)
 
-    def _objects(self, kind: str) -> dict[str, Source] | dict[str, Stream] | dict[str, Sink]:
-        if kind == "source":
-            return self.sources
-        return self.streams if kind == "stream" else self.sinks
+    def _objects(self, kind: str) -> Mapping[str, Definition]:
+        objects: dict[str, Mapping[str, Definition]] = {
+            "source": self.sources,
+            "stream": self.streams,
+            "sink": self.sinks,
+            "view": self.views,
+        }
+        return objects[kind]
 
     def _known(self, kind: str, objects: Iterable[str], name: str) -> str:
         found = _find(objects, name)
@@ -335,7 +375,13 @@ def _find(names: Iterable[str], name: str) -> str | None:
     return next((known for known in names if known.lower() == name.lower()), None)
 
 
-def _kind(statement: CreateSource | CreateStream | CreateSink) -> str:
-    if isinstance(statement, CreateSource):
-        return "source"
-    return "stream" if isinstance(statement, CreateStream) else "sink"
+def _kind(statement: Create) -> str:
+    match statement:
+        case CreateSource():
+            return "source"
+        case CreateStream():
+            return "stream"
+        case CreateSink():
+            return "sink"
+        case CreateView():
+            return "view"

@@ -12,7 +12,7 @@ from eventide.sql.aggregate_calls import AGGREGATE_NAMES, INSTEAD_OF_OVER
 from eventide.sql.cursor import RESERVED
 from eventide.sql.dialect import EventideParser, tokenize
 from eventide.sql.spark_functions import SPARK_FUNCTIONS
-from eventide.sql.statements import CreateSink, CreateSource, CreateStream
+from eventide.sql.statements import CreateSink, CreateSource, CreateStream, CreateView
 from eventide.sql.tokens import Span, calls, error_at, word
 from eventide.sql.window_functions import BOUND_FUNCTIONS, UNSUPPORTED_BOUNDS, WINDOW_FUNCTIONS
 
@@ -36,7 +36,7 @@ _KNOWN = (
     | _GRAMMAR
 )
 
-Created = CreateSource | CreateStream | CreateSink
+Created = CreateSource | CreateStream | CreateSink | CreateView
 
 
 def check_known(statement: Created, others: Collection[str] = ()) -> None:
@@ -81,7 +81,7 @@ def refuse_jvm_calls_in(span: Span) -> None:
 
 
 def _expressions(statement: Created) -> list[Span]:
-    if isinstance(statement, CreateStream):
+    if isinstance(statement, CreateStream | CreateView):
         return [statement.query.span]
     if isinstance(statement, CreateSource) and statement.source.watermark_sql is not None:
         text = statement.source.watermark_sql

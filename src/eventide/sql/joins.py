@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eventide.plan.logical import Join, JoinSide, Named
 from eventide.plan.modes import EmitMode, JoinKind
@@ -15,11 +15,11 @@ from eventide.sql.join_outputs import AboveJoin, join_outputs, refuse_windows
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import Side, lower_side
 from eventide.sql.join_windows import Conditions
-from eventide.sql.pairs import pair_columns, pair_scope
+from eventide.sql.pairs import Names, pair_columns, pair_scope
 from eventide.sql.relations import Composing
 from eventide.sql.scope import Scope, TimeOf, references, refuse_quoted_columns
 from eventide.sql.syntax import EmitNode, FromNode, JoinNode, SelectNode, SubqueryRef
-from eventide.sql.tokens import Span, word
+from eventide.sql.tokens import Span
 
 # Joins whose left rows a condition on these alone may filter before the join, though it stands in WHERE.
 _KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
@@ -38,14 +38,14 @@ def join_below(select: SelectNode) -> JoinNode | None:
 def lower_join(select: SelectNode, join: JoinNode, catalog: Composing, mode: EmitMode | None) -> Join:
     """The join that a SELECT says."""
     _refuse_watermark(select)
-    joined = _Joiner(catalog, _mentioned(select)).outermost(join, _where(select), mode)
+    joined = _Joiner(catalog, _named_above(select)).outermost(join, _where(select), mode)
     return joined.query(join_outputs(select.items, joined.scope, joined.bounded))
 
 
 def read_join(select: SelectNode, join: JoinNode, catalog: Composing) -> Scope:
     """The pairs of a join, WHERE included, for a SELECT that groups or orders them."""
     _refuse_watermark(select)
-    return _Joiner(catalog, _mentioned(select)).read(join, _where(select))
+    return _Joiner(catalog, _named_above(select)).read(join, _where(select))
 
 
 def _refuse_watermark(select: SelectNode) -> None:
@@ -62,14 +62,13 @@ def _where(select: SelectNode) -> list[Span]:
     return conjuncts(select.where)
 
 
-def _mentioned(select: SelectNode) -> frozenset[str] | None:
-    """Every name in a SELECT, in lower case: of the pairs below it, only columns of these names are needed.
-
-    None if it selects all of them.
-    """
+def _named_above(select: SelectNode) -> Names:
+    """The columns that the clauses of a SELECT name above its FROM and WHERE."""
     if any(item.star for item in select.items):
-        return None
-    return frozenset(word(token).lower() for token in select.span.tokens)
+        return Names(all=True)
+    window = None if select.window is None else select.window.on
+    spans = (*(item.expression for item in select.items), select.group_span, select.having, select.order_by, window)
+    return Names().with_those_of(*spans)
 
 
 @dataclass(frozen=True)
@@ -106,10 +105,10 @@ class _Joined:
 
 @dataclass(frozen=True)
 class _Joiner:
-    """The joins of one SELECT; `names` are those that it mentions, or None for all."""
+    """The joins of one SELECT; `names` are what is needed of their pairs."""
 
     catalog: Composing
-    names: frozenset[str] | None
+    names: Names
 
     def outermost(self, join: JoinNode, where: list[Span], mode: EmitMode | None) -> _Joined:
         scope, rest = self._scope(join, where)
@@ -127,8 +126,10 @@ class _Joiner:
 
     def _scope(self, join: JoinNode, where: list[Span]) -> tuple[JoinScope, list[Span]]:
         """The sides of a join, and the conditions that are left to it: joins below take those that are about them."""
-        left, rest = self._side(join.left, where if join.kind in _KEEPS_LEFT else [])
-        right, _ = self._side(join.right, [])
+        named = self.names.with_those_of(join.on, join.match, join.system_time, *join.using, *where)
+        below = replace(self, names=named)
+        left, rest = below._side(join.left, where if join.kind in _KEEPS_LEFT else [])
+        right, _ = below._side(join.right, [])
         rest = rest if join.kind in _KEEPS_LEFT else where
         _refuse_one_name(join, left, right)
         scope = JoinScope(left, right, join.kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from eventide.errors import SqlError
 from eventide.plan.logical import Forward, Join, Named, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
@@ -11,7 +12,7 @@ from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
 from eventide.plan.windows import Unbounded
 from eventide.sql.composition import Composition
-from eventide.sql.emits import of_operator, of_statement
+from eventide.sql.emits import Lateness, of_operator, of_statement
 from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
@@ -56,9 +57,7 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
         query, emit = _lower_union(statement, composition)
     stream = composition.made(statement.name, query, emit, of_operator(selects[0], query))
     if lateness is not None and not composition.lateness_is_used:
-        raise lateness.error(
-            "lateness is allowed to windows, and there is no window", "leave it out, or group by a window"
-        )
+        raise _useless(lateness, composition)
     streams = _with_late_name(statement, composition, [*composition.inner.values(), stream])
     for each in streams:
         _check_event_time(each, statement)
@@ -76,7 +75,7 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
             return merged
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
-    if isinstance(source, JoinNode) and not is_grouped(select) and select.order_by is None:
+    if isinstance(source, JoinNode) and not is_grouped(select) and not ranks(select) and select.order_by is None:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if ranks(select):
@@ -105,6 +104,17 @@ def _lower_union(statement: CreateStream, composition: Composition) -> tuple[For
     outputs = tuple(Named(column.name, quoted(column.name)) for column in scope.columns if not column.is_hidden)
     query = Forward(scope.relation, scope.logical_columns(), outputs, time=carried_time(scope))
     return query, replace(emit, mode=None, every=None) if any(keeps_state(select) for select in selects) else emit
+
+
+def _useless(lateness: Lateness, composition: Composition) -> SqlError:
+    if composition.inner:
+        return lateness.error(
+            "lateness is allowed to windows that read a source, and here an ordered stream does",
+            "leave it out; behind the watermark, rows of an ordered stream are late",
+        )
+    return lateness.error(
+        "lateness is allowed to windows, and there is no window", "leave it out, or group by a window"
+    )
 
 
 def _offsets(statement: CreateStream) -> dict[str, tuple[int, int]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+from sqlglot.tokenizer_core import TokenType
 
 from eventide.plan.logical import Source
 from eventide.plan.modes import JoinKind
@@ -13,19 +15,50 @@ from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import WINDOW_BOUNDS
 from eventide.sql.relations import Readable, scan
 from eventide.sql.scope import Scope, ScopeColumn
+from eventide.sql.tokens import Span
 
 Texts = list[tuple[ScopeColumn, str]]
 
 
-def pair_columns(scope: JoinScope, bounded: Bounded, names: frozenset[str] | None) -> Texts:
-    """The columns of a pair that are needed, each with its SQL over the join; `names` are those mentioned, or None.
+@dataclass(frozen=True)
+class Names:
+    """The names by which columns are asked for: `k`, and `l.k`; in lower case. `all`: whatever a star shows."""
+
+    names: frozenset[str] = frozenset()
+    all: bool = False
+
+    def with_those_of(self, *spans: Span | None) -> Names:
+        return replace(self, names=self.names.union(*(_names_in(span) for span in spans if span is not None)))
+
+    def ask_for(self, column: ScopeColumn) -> bool:
+        name = column.called.lower()
+        if self.all and not (column.is_hidden and name in TIME_COLUMNS):
+            return True
+        return name in self.names or f"{(column.qualifier or '').lower()}.{name}" in self.names
+
+
+def _names_in(span: Span) -> set[str]:
+    """Of `a.b.c`, where a may be an input or a column: a, and a.b."""
+    found = set()
+    tokens = span.tokens
+    for index, token in enumerate(tokens):
+        if index and tokens[index - 1].token_type == TokenType.DOT:
+            continue
+        found.add(token.text.lower())
+        if index + 2 < len(tokens) and tokens[index + 1].token_type == TokenType.DOT:
+            found.add(f"{token.text}.{tokens[index + 2].text}".lower())
+    return found
+
+
+def pair_columns(scope: JoinScope, bounded: Bounded, names: Names) -> Texts:
+    """The columns of a pair that `names` ask for, each with its SQL over the join.
 
     Two inputs may have columns of one name: these get names of their own, and keep the old one as a label.
     """
     found = [
         (column, text)
-        for column, text in (*_merged(scope), *_of_sides(scope), *_of_windows(scope, bounded))
-        if (names is None and column.called.lower() not in TIME_COLUMNS) or column.called.lower() in (names or ())
+        for column, text in (*_merged(scope), *_of_sides(scope), *_of_windows(scope, bounded, names))
+        if names.ask_for(column)
     ]
     if not found:
         found = list(_of_sides(scope))[:1]  # count(*) needs rows, and a row has a column
@@ -83,10 +116,12 @@ def _merged(scope: JoinScope) -> Iterator[tuple[ScopeColumn, str]]:
             yield ScopeColumn(found.column.called, "", of_stream=True), found.text
 
 
-def _of_windows(scope: JoinScope, bounded: Bounded) -> Iterator[tuple[ScopeColumn, str]]:
+def _of_windows(scope: JoinScope, bounded: Bounded, names: Names) -> Iterator[tuple[ScopeColumn, str]]:
+    """The bounds of the join's windows. A star shows them where they are columns of a window table."""
     if not bounded.has_windows:
         return
-    yield from ((ScopeColumn(which, "", of_stream=True), which) for which in WINDOW_BOUNDS)
+    shown = [which for which in WINDOW_BOUNDS if which in names.names or scope.left.window_columns]
+    yield from ((ScopeColumn(which, "", of_stream=True), which) for which in shown)
     for side in scope.sides:
         for name, which in side.window_columns.items() if side.qualifier is not None else ():
             yield ScopeColumn(name, "", of_stream=True, is_hidden=True, qualifier=side.qualifier), which
