@@ -14,6 +14,7 @@ from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, Ove
 from eventide.plan.logical import (
     AggregateCall,
     Emit,
+    Explode,
     Filter,
     Join,
     Project,
@@ -28,6 +29,7 @@ from eventide.plan.logical import (
     WindowAggregate,
 )
 from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy, RankFunction
+from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
@@ -64,6 +66,12 @@ def window_text(window: Window) -> str:
         case Unbounded():
             return "none" if window.ttl is None else f"none, groups kept for {format_duration(window.ttl)}"
     return f"{text} offset {format_duration(window.offset)}" if window.offset else text
+
+
+def explode_text(step: Explode) -> str:
+    """`explode items as item`."""
+    function = f"{'pos' if step.position else ''}explode{' outer' if step.outer else ''}"
+    return f"{function} {step.sql} as {', '.join(step.names)}"
 
 
 def emit_text(emit: Emit) -> str:
@@ -195,13 +203,16 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
     match relation:
         case Scan():
             lag = relation.watermark_lag if relation.watermark_lag is not None else relation.source.watermark_lag
-            yield f"{indent}scan {relation.source.name} watermark lag {format_duration(lag or 0)}"
+            yield f"{indent}scan {without_owner(relation.source.name)} watermark lag {format_duration(lag or 0)}"
             yield from (f"{deeper}{line}" for line in _source(relation.source))
         case Filter():
             yield f"{indent}filter {relation.condition}"
             yield from _relation(relation.input, deeper)
         case Project():
             yield f"{indent}project " + ", ".join(f"{column.sql} as {column.name}" for column in relation.columns)
+            yield from _relation(relation.input, deeper)
+        case Explode():
+            yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
         case Union():
             # a source's ids were compared with those of all others before release 0.2: that is another meaning

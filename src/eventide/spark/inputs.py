@@ -20,9 +20,11 @@ from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, SEQ
-from eventide.plan.logical import Project
+from eventide.plan.logical import Explode, Project, Step
+from eventide.plan.names import backticked
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
-from eventide.spark.analysis import Packed, first_sentence
+from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
+from eventide.spark.exploding import exploded
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
 from eventide.tasks.packing import HOW, KEPT, PACKED, Packing
@@ -58,7 +60,7 @@ def common_schema(inputs: list[SparkInput]) -> StructType:
     """The columns of one side: of several inputs, which are a UNION ALL, with the types that Spark gives the union."""
     names = [column.name for column in inputs[0].plan.columns]
     try:
-        return reduce(DataFrame.union, [each.rows.select(*[f"`{n}`" for n in names]) for each in inputs]).schema
+        return reduce(DataFrame.union, [each.rows.select(*map(backticked, names)) for each in inputs]).schema
     except AnalysisException as error:
         raise SqlError(
             f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches"
@@ -132,16 +134,24 @@ def _stepped(input: Input, rows: DataFrame) -> DataFrame:
     is_event_time = isinstance(input.watermark, EventTimeWatermark)
     frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time)
     for step in input.steps:
-        if isinstance(step, Project):
-            columns = [_where_kept(input, c.sql).alias(c.name) for c in step.columns]
-            frame = frame.select(*columns, *carried(input.source))
-            continue
-        keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
-        if input.source.admission is not None:
-            frame = frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False)))
-        else:
-            frame = frame.where(keeps | F.col(PASSED).isNotNull() if PASSED in rows.columns else keeps)
+        try:
+            frame = _after(input, step, frame, PASSED in rows.columns)
+        except REFUSED:
+            check_step(frame, step)
+            raise
     return frame
+
+
+def _after(input: Input, step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
+    if isinstance(step, Explode):
+        return exploded(frame, step)
+    if isinstance(step, Project):
+        columns = [_where_kept(input, c.sql).alias(c.name) for c in step.columns]
+        return frame.select(*columns, *carried(input.source))
+    keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+    if input.source.admission is not None:
+        return frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False)))
+    return frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps)
 
 
 def _where_kept(input: Input, sql: str) -> Column:
@@ -154,7 +164,7 @@ def _where_kept(input: Input, sql: str) -> Column:
 def _to_pack(physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed) -> DataFrame:
     """The columns that travel to the operator, and those beside them that it needs."""
     extra = carried(input.source)
-    frame = rows.select(*[F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in schema.fields], *extra)
+    frame = rows.select(*[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in schema.fields], *extra)
     if input.time is not None:
         frame = override(frame, schema.names, input.time, input.source.max_future_skew)
     columns = [

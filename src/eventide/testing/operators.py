@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eventide.kernels.contract import ROWTIME
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, Physical, RankRows
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded
@@ -55,6 +56,10 @@ class Operator(ABC):
         """How far behind the watermark a row may be and still be used on its own."""
         return 0
 
+    def output_watermark(self, watermark: int) -> int:
+        """No row that is emitted later has an event time up to this one."""
+        return watermark
+
     @abstractmethod
     def take(self, rows: list[Timed], watermark: int | None) -> None: ...
 
@@ -68,9 +73,13 @@ class Operator(ABC):
         """Emit what has begun by `until`."""
 
 
+def _forwarded(row: Timed) -> dict[str, Any]:
+    return {**row.original, ROWTIME: moment(row.time)}
+
+
 class PlainForward(Operator):
     def take(self, rows: list[Timed], watermark: int | None) -> None:
-        self.emitted += [dict(row.original) for row in rows]
+        self.emitted += [_forwarded(row) for row in rows]
 
 
 class OrderedForward(Operator):
@@ -91,7 +100,7 @@ class OrderedForward(Operator):
     def pass_time(self, watermark: int) -> None:
         passed = [row for row in self._waiting if row.time <= watermark]
         self._waiting = [row for row in self._waiting if row.time > watermark]
-        self.emitted += [dict(row.original) for row in sorted(passed, key=lambda row: row.time)]
+        self.emitted += [_forwarded(row) for row in sorted(passed, key=lambda row: row.time)]
 
     def flush(self, until: int) -> None:
         self._flushed = until
@@ -171,6 +180,9 @@ class Windows(Operator):
 
     def begins(self, held: Held) -> int:
         return held.start
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.lateness
 
     @abstractmethod
     def remember_flushed(self, begun: list[Held], until: int) -> None:
@@ -375,6 +387,9 @@ class Slides(Windows):
     def begins(self, held: Held) -> int:
         return held.start + self._lookback
 
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.horizon
+
     def remember_flushed(self, begun: list[Held], until: int) -> None:
         """Rows are kept: later ones may reach back to them."""
 
@@ -448,7 +463,7 @@ class Ranking(Operator):
             keys = [row.packed[key.sql] for key in self.physical.inputs[0].keys]
             groups.setdefault((row.time, frozen(keys)), []).append(row)
         for rows in groups.values():
-            self.emitted += [{**row.original, "__place": place} for row, place in self._placed(rows)]
+            self.emitted += [{**_forwarded(row), "__place": place} for row, place in self._placed(rows)]
 
     def _placed(self, rows: list[Timed]) -> list[tuple[Timed, int]]:
         for key in reversed(self.rank.order):

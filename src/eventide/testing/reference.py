@@ -41,6 +41,11 @@ class ReferenceModel(BatchRunner):
         """Whether a window is waiting for time to pass."""
         return isinstance(self._operator, Windows) and bool(self._operator.open)
 
+    @property
+    def output_watermark(self) -> int | None:
+        """The watermark of what the stream gives."""
+        return None if self.watermark is None else self._operator.output_watermark(self.watermark)
+
     def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
         rows = []
         self._forget(watermark)

@@ -16,7 +16,9 @@ import pyarrow as pa
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.plan.logical import Source
 from eventide.plan.physical import ProcessTimeWatermark
+from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS, is_stream
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
@@ -42,10 +44,20 @@ class Running:
     positions: dict[str, int] = field(default_factory=dict)
     main: list[dict[str, Any]] = field(default_factory=list)
     side: list[Payload] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)  # what streams that read this one get
+    marks: list[int | None] = field(default_factory=list)  # the watermark that goes with each
 
     def keep(self, step: Step) -> None:
         self.main += step.main
         self.side += step.side
+        self.steps.append(step)
+        self.marks.append(self.model.output_watermark)
+
+    def items(self, source: Source) -> list[Item]:
+        """Its rows, or its late rows, as `source` has them."""
+        if IS_LATE in source.options:
+            return [Item(_late_rows(source, step)) for step in self.steps]
+        return [Item(_main_rows(source, step), mark) for step, mark in zip(self.steps, self.marks, strict=True)]
 
 
 @dataclass
@@ -75,7 +87,7 @@ class ReferenceDatabase:
         """CREATE and DROP, one or more of them."""
         for statement in parse_statements(sql):
             self._state.catalog.apply(statement)
-        wanted = self._state.catalog.streams
+        wanted = self._state.catalog.graph()
         self._state.streams = {
             name: self._state.streams.get(name) or Running(ReferenceModel(wanted[name])) for name in wanted
         }
@@ -94,8 +106,12 @@ class ReferenceDatabase:
 
     def tick(self) -> None:
         """One batch per stream with everything new to it, then whatever the clock makes due."""
-        for name, running in self._state.streams.items():
+        for name, running in self._by_level():
             self._process(name, running)
+
+    def _by_level(self) -> list[tuple[str, Running]]:
+        """The streams, each behind those that it reads."""
+        return sorted(self._state.streams.items(), key=lambda each: self._state.catalog.level(each[0]))
 
     def read(self, name: str) -> Result:
         stream, is_late = self._state.catalog.resolve_readable(name)
@@ -129,7 +145,7 @@ class ReferenceDatabase:
         return {name: totals[name] for name in ("rows_in", USED, *SIDE_KINDS)}
 
     def stop(self, graceful: bool = True) -> None:
-        for name, running in self._state.streams.items() if graceful else ():
+        for name, running in self._by_level() if graceful else ():
             self._process(name, running)
             running.keep(running.model.flush(self._clock()))
 
@@ -143,12 +159,23 @@ class ReferenceDatabase:
     def _tell(self, source: str, item: Item) -> None:
         self._state.items.setdefault(source, []).append(item)
 
+    def _inputs(self, running: Running) -> dict[str, list[Item]]:
+        """Everything that was given by what a stream reads, by the names that it knows that by."""
+        found = {}
+        for source in {input.source.name: input.source for input in running.model.physical.inputs}.values():
+            upstream = source.options.get(STREAM) if is_stream(source) else None
+            found[source.name] = (
+                self._state.items.get(source.name, [])
+                if upstream is None
+                else self._state.streams[upstream].items(source)
+            )
+        return found
+
     def _process(self, name: str, running: Running) -> None:
         now, rows, advance = self._clock(), dict[str, list[tuple[Any, ...]]](), dict[str, int]()
         heart = self._hearts.setdefault(name, _heartbeat(running.model))
         received = now
-        for source in running.model.watermarks:
-            items = self._state.items.get(source, [])
+        for source, items in self._inputs(running).items():
             for item in items[running.positions.get(source, 0) :]:
                 rows.setdefault(source, []).extend(item.rows)
                 if item.watermark is not None:
@@ -165,6 +192,18 @@ class ReferenceDatabase:
                 running.keep(running.model.tick(now))
             elif decision.source is not None:
                 running.keep(running.model.batch(advance={decision.source: decision.at}, now=now))
+
+
+def _main_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
+    times = [dict.fromkeys(TIME_COLUMNS, moment(time)) for time in step.times]
+    rows = [{**hidden, **row} for hidden, row in zip(times, step.main, strict=True)]
+    return tuple(tuple(row[column.name] for column in source.columns) for row in rows)
+
+
+def _late_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
+    late = [payload for payload in step.side if payload.kind == "late" and payload.event_time is not None]
+    rows = [{ROWTIME_COLUMN: moment(payload.event_time or 0), **payload.original} for payload in late]
+    return tuple(tuple(row.get(column.name) for column in source.columns) for row in rows)
 
 
 def _heartbeat(model: ReferenceModel) -> Heartbeat:
