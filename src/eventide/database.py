@@ -30,7 +30,11 @@ from eventide.plan.planner import plan
 from eventide.result import Result
 from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX, Catalog
+from eventide.sql.dialect import tokenize
+from eventide.sql.functions import refuse_jvm_calls_in
+from eventide.sql.options import MOST_SHARDS
 from eventide.sql.parser import parse_statements
+from eventide.sql.tokens import Span
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows, late_schema
@@ -43,20 +47,26 @@ if TYPE_CHECKING:
 
     from eventide.spark.running import RunningStream
 
-_OPTIONS = ("master", "conf", "shards", "local_speed")
+_OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
 
 
 def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = None, **options: Any) -> Database:
     """Open a database.
 
-    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one that goes with
-    `close`. `spark` is an existing session to run on; without it a local Spark is started, one per process.
-    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on),
-    `local_speed` (False: nothing is done to make a Spark on this machine faster).
+    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one, deleted by `close`.
+    `spark` is an existing session to run on; without it, a local Spark is started, one per process.
+    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams; those of a checkpoint
+    are fixed), `local_speed` (False: nothing is done to make a Spark on this machine faster), `allow_jvm_calls`
+    (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
     """
     for name in options:
         if name not in _OPTIONS:
             raise OptionError(f"connect() has no option {name}", help=suggest(name, _OPTIONS))
+    shards = options.get("shards")
+    if shards is not None and (
+        isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS
+    ):
+        raise OptionError(f"shards is a whole number from 1 to {MOST_SHARDS}, not {shards!r}")
     return Database(checkpoint, spark, **options)
 
 
@@ -71,9 +81,12 @@ class Database:
         conf: Mapping[str, str] | None = None,
         shards: int | None = None,
         local_speed: bool | None = None,
+        allow_jvm_calls: bool = False,
     ) -> None:
+        self._allow_jvm_calls = allow_jvm_calls
         self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
         self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or ""))
+        self._layout.make_private()
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
             self.catalog = self._load_catalog()
@@ -263,6 +276,8 @@ class Database:
         )
 
     def _select(self, statement: st.Select) -> Result:
+        if not self._allow_jvm_calls:
+            refuse_jvm_calls_in(Span(statement.text, tuple(tokenize(statement.text))))
         return Result(
             self._engine.select(statement.spark_sql, {name: self._read_table(name) for name in statement.tables})
         )
@@ -461,7 +476,7 @@ class Database:
     # The checkpoint -------------------------------------------------------------------------------------------
 
     def _load_catalog(self) -> Catalog:
-        return Catalog.from_texts(read_json(self._layout.catalog) or [])
+        return Catalog.from_texts(read_json(self._layout.catalog) or [], self._allow_jvm_calls)
 
     def _save_catalog(self) -> None:
         write_json(self._layout.catalog, self.catalog.texts())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.logical import Filter, Forward, Join, Project, Relation, Stream, Union, WindowAggregate
+from eventide.plan.logical import Explode, Filter, Forward, Join, Project, Relation, Stream, Union, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
@@ -422,7 +422,7 @@ def _conditions(relation: Relation) -> list[str]:
     match relation:
         case Filter():
             return [*_conditions(relation.input), relation.condition]
-        case Project():
+        case Project() | Explode():
             return _conditions(relation.input)
         case Union():
             return [condition for part in relation.inputs for condition in _conditions(part)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from eventide.plan.joins import SameWindow
 from eventide.plan.logical import (
+    Explode,
     Filter,
     Join,
     JoinSide,
@@ -99,7 +100,7 @@ def _of_relation(relation: Relation, streams: Streams) -> Roles:
                 return {quoted(name): role for name, role in known.items()}
             is_plain = source.event_time is not None and not source.messages
             return {quoted(source.event_time.column): RowTime()} if is_plain and source.event_time is not None else {}
-        case Filter():
+        case Filter() | Explode():
             return _of_relation(relation.input, streams)
         case Project():
             passed = _passed(relation.columns, _of_relation(relation.input, streams))

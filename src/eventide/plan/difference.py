@@ -14,6 +14,7 @@ from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, Ove
 from eventide.plan.logical import (
     AggregateCall,
     Emit,
+    Explode,
     Filter,
     Join,
     Project,
@@ -65,6 +66,12 @@ def window_text(window: Window) -> str:
         case Unbounded():
             return "none" if window.ttl is None else f"none, groups kept for {format_duration(window.ttl)}"
     return f"{text} offset {format_duration(window.offset)}" if window.offset else text
+
+
+def explode_text(step: Explode) -> str:
+    """`explode items as item`."""
+    function = f"{'pos' if step.position else ''}explode{' outer' if step.outer else ''}"
+    return f"{function} {step.sql} as {', '.join(step.names)}"
 
 
 def emit_text(emit: Emit) -> str:
@@ -203,6 +210,9 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
             yield from _relation(relation.input, deeper)
         case Project():
             yield f"{indent}project " + ", ".join(f"{column.sql} as {column.name}" for column in relation.columns)
+            yield from _relation(relation.input, deeper)
+        case Explode():
+            yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
         case Union():
             # a source's ids were compared with those of all others before release 0.2: that is another meaning

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import bound_text, emit_text, join_emit_text, rank_text, window_text
-from eventide.plan.logical import Filter, Named, Project
+from eventide.plan.difference import bound_text, emit_text, explode_text, join_emit_text, rank_text, window_text
+from eventide.plan.logical import Explode, Filter, Named, Step
 from eventide.plan.modes import LatePolicy
 from eventide.plan.physical import (
     AggregateWindows,
@@ -134,7 +134,9 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
     return _Node("Watermark of processing time", [("rule", "the event time of a row is when its batch began")], [below])
 
 
-def _step(step: Filter | Project, below: _Node) -> _Node:
+def _step(step: Step, below: _Node) -> _Node:
+    if isinstance(step, Explode):
+        return _Node(explode_text(step).capitalize(), inputs=[below])
     if isinstance(step, Filter):
         return _Node(f"Filter {step.condition}", inputs=[below])
     return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])

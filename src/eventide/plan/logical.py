@@ -29,7 +29,7 @@ class EventTime:
 
 @dataclass(frozen=True)
 class Dedup:
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # a column, or column.field of one that is a struct
     within: int
 
 
@@ -81,11 +81,26 @@ class Project:
 
 
 @dataclass(frozen=True)
+class Explode:
+    """A row for every element of the array or map `sql`, which `names` hold; `position` puts its number in front.
+
+    A row without elements is left out, unless it is `outer`.
+    """
+
+    input: Relation
+    sql: str
+    names: tuple[str, ...]
+    outer: bool = False
+    position: bool = False
+
+
+@dataclass(frozen=True)
 class Union:
     inputs: tuple[Relation, ...]
 
 
-Relation = Scan | Filter | Project | Union
+Step = Filter | Project | Explode
+Relation = Scan | Step | Union
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from eventide.kernels.contract import ROWTIME
+from eventide.plan.logical import Column
 
 TIME_OF_PAIR = ROWTIME  # how the outputs of a join name the event time of a pair
 
@@ -43,8 +45,18 @@ def without_owner(name: str) -> str:
     return name if found is None else found[2]
 
 
+def backticked(name: str) -> str:
+    """A name as SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def quoted(name: str) -> str:
     """A column name as it must stand in Spark SQL: bare if that is safe, in backticks otherwise."""
     if _SIMPLE.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
-    return "`" + name.replace("`", "``") + "`"
+    return backticked(name)
+
+
+def field_path(name: str, columns: Iterable[Column]) -> tuple[str, ...]:
+    """The parts of `column.field`; a column may have a dot in its own name."""
+    return (name,) if any(column.name == name for column in columns) else tuple(name.split("."))

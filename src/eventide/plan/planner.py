@@ -10,6 +10,7 @@ from eventide.plan.difference import call_text, canonical
 from eventide.plan.logical import (
     AggregateCall,
     Column,
+    Explode,
     Filter,
     Forward,
     Join,
@@ -20,6 +21,7 @@ from eventide.plan.logical import (
     Relation,
     Scan,
     Source,
+    Step,
     Stream,
     Union,
     WindowAggregate,
@@ -189,12 +191,14 @@ def _inputs(
     )
 
 
-def _named(
-    scan: Scan, steps: tuple[Filter | Project, ...], columns: tuple[Column, ...]
-) -> tuple[Scan, tuple[Filter | Project, ...]]:
+def _named(scan: Scan, steps: tuple[Step, ...], columns: tuple[Column, ...]) -> tuple[Scan, tuple[Step, ...]]:
     """With a last step, if need be, that gives the columns the names that the relation has for them."""
-    projects = [step for step in steps if isinstance(step, Project)]
-    own = [column.name for column in (projects[-1].columns if projects else scan.source.columns)]
+    own = [column.name for column in scan.source.columns]
+    for step in steps:
+        if isinstance(step, Project):
+            own = [column.name for column in step.columns]
+        elif isinstance(step, Explode):
+            own += step.names
     wanted = [column.name for column in columns]
     if own == wanted:
         return scan, steps
@@ -202,14 +206,14 @@ def _named(
     return scan, (*steps, Project(scan, renamed))
 
 
-def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Filter | Project, ...]]]:
+def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
     """One scan with its steps, innermost first, for every source below a UNION ALL."""
     match relation:
         case Scan():
             return [(relation, ())]
         case Union():
             return [part for parts in relation.inputs for part in _flatten(parts)]
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             return [(scan, (*steps, relation)) for scan, steps in _flatten(relation.input)]
 
 

@@ -13,7 +13,9 @@ from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
+from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
+from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
 from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement, name_of
@@ -28,7 +30,8 @@ Definition = Source | Stream | Sink | CreateView
 class Catalog:
     """Names are found without regard to case and kept as written. A failing call changes nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, allow_jvm_calls: bool = False) -> None:
+        self._allow_jvm_calls = allow_jvm_calls
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, Stream] = {}
         self.inner: dict[str, Stream] = {}  # of all streams: what their parts are that keep state, innermost first
@@ -40,6 +43,9 @@ class Catalog:
     def apply(self, statement: Statement) -> bool:
         """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
         if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
+            if isinstance(statement, CreateSource | CreateSink):
+                made = statement.source if isinstance(statement, CreateSource) else statement.sink
+                refuse_secrets(made.options, f"{made.name}")
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
@@ -167,15 +173,16 @@ class Catalog:
         self._become(rest)
 
     @classmethod
-    def from_texts(cls, texts: Iterable[str]) -> Catalog:
-        catalog = cls()
+    def from_texts(cls, texts: Iterable[str], allow_jvm_calls: bool = False) -> Catalog:
+        catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
-                catalog.apply(statement)
+                if isinstance(statement, CreateSource | CreateStream | CreateSink):
+                    catalog._create(statement)
         return catalog
 
     def copy(self) -> Catalog:
-        other = Catalog()
+        other = Catalog(self._allow_jvm_calls)
         other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
         other.inner, other.views = dict(self.inner), dict(self.views)
         other._texts, other._mentions = dict(self._texts), dict(self._mentions)
@@ -212,6 +219,8 @@ class Catalog:
     def _add(self, statement: Create) -> None:
         name = name_of(statement)
         self._check_free(name)
+        if not self._allow_jvm_calls:
+            refuse_jvm_calls(statement)
         match statement:
             case CreateSource():
                 self.sources[name] = statement.source
@@ -262,10 +271,18 @@ class Catalog:
                     help=f"DROP SINK {sink.name} first",
                 )
 
+    def has(self, statement: Drop) -> bool:
+        """Whether what the statement drops is there."""
+        return _find(self._objects(statement.kind), statement.name) is not None
+
     def _drop(self, statement: Drop) -> bool:
         objects = self._objects(statement.kind)
-        if statement.if_exists and _find(objects, statement.name) is None:
-            return False
+        if not self.has(statement):
+            if statement.if_exists:
+                return False
+            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} does not mind"
+            help = f"{suggest(statement.name, objects)}; {instead}"
+            raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
         if statement.kind != "sink":
             self._refuse_if_read(statement.kind, existing)

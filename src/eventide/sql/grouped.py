@@ -247,6 +247,9 @@ class _Lowering:
                     "* cannot stand in a query with a window",
                     "name the keys, the aggregates and window_start or window_end",
                 )
+            if item.generated is not None:
+                help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+                raise item.expression.error("a query with a window explodes in FROM", help)
             outputs.append(
                 Named(item.alias or self._name(item), self._lower(item.expression, outputs, aliases_first=False))
             )

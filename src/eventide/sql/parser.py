@@ -8,6 +8,7 @@ from eventide.plan.names import quoted
 from eventide.sql.create import object_name, parse_sink, parse_source
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.dialect import tokenize
+from eventide.sql.limits import check_text, check_tokens, too_deep
 from eventide.sql.options import SIDE_OPTIONS, STREAM_OPTIONS, Options, check_options, read_options
 from eventide.sql.query import parse_query
 from eventide.sql.statements import (
@@ -36,14 +37,25 @@ ANONYMOUS = "query"  # the name of a stream that is only explained
 
 def parse_statements(text: str) -> list[Statement]:
     """The statements of a text, in order; none for a text without any. Errors carry their place in the whole text."""
-    return [_parse(span) for span in _split(text)]
+    return [_parse_shallow(span) for span in _split(text)]
+
+
+def _parse_shallow(span: Span) -> Statement:
+    """A statement, or an error if there is no end of what is nested in it."""
+    try:
+        return _parse(span)
+    except RecursionError:
+        raise too_deep(span.sql, span.tokens) from None
 
 
 def _split(text: str) -> list[Span]:
     spans: list[Span] = []
     tokens: list[Token] = []
     depth = 0
-    for token in tokenize(text):
+    check_text(text)
+    all_tokens = tokenize(text)
+    check_tokens(text, all_tokens)
+    for token in all_tokens:
         depth += is_open(token) - is_close(token)
         if token.token_type == TokenType.SEMICOLON and depth <= 0:
             if tokens:

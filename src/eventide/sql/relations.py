@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Protocol
 
 from sqlglot import exp
@@ -11,12 +12,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
 from eventide.plan.column_roles import RowTime, SideTime, WindowBound, roles_of
-from eventide.plan.logical import Filter, Named, Project, Query, Relation, Scan, Source, Stream, Union
+from eventide.plan.logical import Explode, Filter, Named, Project, Query, Relation, Scan, Source, Stream, Union
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import IS_LATE, STREAM, TIME_COLUMNS, WINDOW_TIME, is_stream, stream_source
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.cursor import Cursor
 from eventide.sql.emits import Lateness
+from eventide.sql.lateral_views import with_view
 from eventide.sql.naming import output_name
 from eventide.sql.scope import (
     Reference,
@@ -99,7 +101,8 @@ def lower_input(node: TableRef | SubqueryRef, catalog: Composing) -> Scope:
         scope = scan(_readable(node, catalog), catalog, node.alias)
     else:
         scope = replace(lower_union(node.query, catalog), qualifier=node.alias)
-    return apply_watermark(scope, node.watermark) if node.watermark is not None else scope
+    scope = apply_watermark(scope, node.watermark) if node.watermark is not None else scope
+    return reduce(with_view, node.views, scope)
 
 
 def lower_union(query: QueryNode, catalog: Composing, emit: EmitNode | None = None) -> Scope:
@@ -143,6 +146,11 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
             outputs += [Named(column.called, quoted(column.name)) for column in chosen]
             columns += [replace(column, name=column.called, label=None, qualifier=None) for column in chosen]
             continue
+        if item.generated is not None and item.alias is not None:
+            outputs.append(Named(item.alias, quoted(item.generated)))
+            columns.append(replace(_column(scope, item.generated), name=item.alias, is_exploded=False))
+            _refuse_duplicate(item, [output.name for output in outputs])
+            continue
         _refuse_windows(item.expression)
         refuse_quoted_columns(scope, item.expression)
         reference = single_reference(item.expression)
@@ -173,7 +181,12 @@ def star_columns(scope: Scope, item: SelectItem) -> list[ScopeColumn]:
                 f"there is no column {name}", suggest(name, [column.called for column in scope.columns])
             )
     excluded = {name.lower() for name in item.excluded}
-    return [column for column in listed if column.called.lower() not in excluded]
+    shown = [column for column in listed if not column.is_exploded]
+    return [column for column in shown if column.called.lower() not in excluded]
+
+
+def _column(scope: Scope, name: str) -> ScopeColumn:
+    return next(column for column in scope.columns if column.name == name)
 
 
 def apply_watermark(scope: Scope, watermark: Watermark) -> Scope:
@@ -209,7 +222,7 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
             return replace(relation, watermark_lag=lag)
         case Union():
             return Union(tuple(with_lag(part, lag, span) for part in relation.inputs))
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             return replace(relation, input=with_lag(relation.input, lag, span))
 
 

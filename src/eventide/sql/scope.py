@@ -17,6 +17,8 @@ from eventide.errors import SqlError, suggest
 from eventide.plan.column_roles import SideTime, WindowBound
 from eventide.plan.logical import Column, Relation
 from eventide.plan.names import quoted
+from eventide.sql.aggregate_calls import INSTEAD_OF_OVER, NO_OVER
+from eventide.sql.json_paths import JsonPath, check_colons, json_paths
 from eventide.sql.tokens import Edit, Span, calls, error_at, split_commas, word
 
 
@@ -35,6 +37,7 @@ class ScopeColumn:
     is_event_time: bool = False
     time_field: str | None = None  # of a message: the field that is its event time
     of_stream: bool = False  # read from a stream: where a window has a column of the same name, that one is meant
+    is_exploded: bool = False  # by an item of the select list: no star shows it
     is_hidden: bool = False  # no star shows it: the event time that goes with the rows of a stream
     label: str | None = None  # the user's name, where the relation has another: two inputs of a join had the same
     qualifier: str | None = None  # of the input of a join that it comes from
@@ -88,10 +91,14 @@ class Reference:
     span: Span
     parts: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
+    path: JsonPath | None = None  # into the JSON that the column holds
 
     def upto(self, count: int, text: str) -> Edit:
         """Replace the first `count` parts."""
-        return Edit(self.places[0][0], self.places[count - 1][1], text)
+        if self.path is None:
+            return Edit(self.places[0][0], self.places[count - 1][1], text)
+        column = ".".join([text, *map(quoted, self.parts[count:])])
+        return Edit(self.places[0][0], self.path.end, f"get_json_object({column}, {self.path.sql})")
 
     def error(self, message: str, help: str | None = None) -> SqlError:
         return SqlError(message, sql=self.span.sql, start=self.places[0][0], end=self.places[-1][1], help=help)
@@ -100,7 +107,7 @@ class Reference:
 Lookup = Callable[[Reference], Edit]
 
 _UNIT_FIRST = frozenset({"dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"})
-_GENERATORS = frozenset(
+GENERATORS = frozenset(
     {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
 )
 
@@ -109,7 +116,9 @@ def references(span: Span) -> list[Reference]:
     """All column references of an expression, lambda variables and units of time left out."""
     units = _unit_places(span)
     found = []
-    for column in span.tree().find_all(exp.Column):
+    tree = span.tree()
+    paths = json_paths(span, tree)
+    for column in tree.find_all(exp.Column):
         identifiers = [
             part
             for part in (column.args.get(key) for key in ("catalog", "db", "table", "this"))
@@ -117,7 +126,8 @@ def references(span: Span) -> list[Reference]:
         ]
         places = tuple((part.meta["start"], part.meta["end"] + 1) for part in identifiers)
         if places and places[0][0] not in units:
-            found.append(Reference(span, tuple(part.name for part in identifiers), places))
+            names = tuple(part.name for part in identifiers)
+            found.append(Reference(span, names, places, paths.get(places[-1][1])))
     return found
 
 
@@ -135,6 +145,11 @@ def columns_of(scope: Scope, hint: Callable[[Reference], str | None] = lambda _:
         if found is None:
             raise unknown_column(scope, reference, hint(reference))
         column, count = found
+        if reference.path is not None and count == len(reference.parts) and column.type not in ("string", ""):
+            help = "write a.b for the field of a struct, a['b'] for the value of a map"
+            raise reference.error(
+                f"{column.name} is a {column.type}, and a path with : goes into JSON in a STRING", help
+            )
         return reference.upto(count, quoted(column.name))
 
     return lookup
@@ -177,21 +192,12 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
         if word(token) == "SELECT":
             raise error_at(span.sql, token, "a subquery cannot stand in an expression", "put it in FROM")
         if word(token) == "OVER":
-            help = "group by a window, such as TUMBLE(ts, INTERVAL '10' SECOND)"
-            raise error_at(span.sql, token, "window functions with OVER are not supported", help)
-        if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON):
-            raise error_at(
-                span.sql,
-                token,
-                "parameters and paths with : are not supported",
-                "write the value itself, or use get_json_object",
-            )
+            raise error_at(span.sql, token, NO_OVER, INSTEAD_OF_OVER)
+    check_colons(span)
     for call in calls(span):
-        if call.name in _GENERATORS:
-            raise call.span.error(
-                f"{call.name} makes several rows of one, which a stream cannot do",
-                "unnest the rows before they are written",
-            )
+        if call.name in GENERATORS:
+            help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+            raise call.span.error(f"{call.name} makes several rows of one, which cannot be done here", help)
     tree = span.tree()
     if not allow_star and next(tree.find_all(exp.Star), None) is not None:
         raise span.error("* cannot stand here", "name the columns")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, InputSpec, Output, Store, united
+from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, InputSpec, Output, Store, united
 from eventide.kernels.side_rows import LATE_REASON, SideRows
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.time_log import TimeLog
@@ -69,7 +69,7 @@ class RankSpec:
     def tick_every(self) -> int | None:
         return None
 
-    def output_watermark(self, watermark: int) -> int:
+    def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark - self.lateness
 
     def fingerprint(self) -> str:
