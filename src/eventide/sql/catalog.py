@@ -177,7 +177,7 @@ class Catalog:
         catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
-                if isinstance(statement, CreateSource | CreateStream | CreateSink):
+                if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
                     catalog._create(statement)
         return catalog
 
