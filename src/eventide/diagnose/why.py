@@ -291,8 +291,11 @@ class _Case:
         name = self.stream.name
         if not self._has_rows:
             return self.lines()
-        until = "" if self.needed is None else f" until {_at(self.needed)}"
-        rule = f"It reads {name}, which must know its input{until}."
+        rule = (
+            f"It reads {name}."
+            if self.needed is None
+            else f"It reads {name}, whose input must get to {_at(self.needed)}."
+        )
         return [rule, *(self._by_clock() if self._is_clocked else self._by_rows())]
 
     @property

@@ -140,7 +140,9 @@ class Engine:
 
     def _output(self, source: logical.Source) -> StreamOutput:
         upstream = self._streams[source.options[STREAM]]
-        return StreamOutput(upstream.router.results, upstream.compiled.spec.output_watermark, IS_LATE in source.options)
+        is_late = IS_LATE in source.options
+        spec = upstream.compiled.spec
+        return StreamOutput(upstream.router.results, spec.output_watermark, is_late, upstream.watermark)
 
     def _router(
         self,

@@ -56,7 +56,7 @@ def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
         raise error_at(cursor.sql, token, message, "choose a shorter name: files and folders are called after it")
     if not _OBJECT_NAME.fullmatch(name):
         help = (
-            "names with $late are made by Eventide"
+            "names with $ are made by Eventide"
             if "$" in name
             else "use letters, digits and underscores, a letter first"
         )
