@@ -21,7 +21,7 @@ from eventide.connectors.embedded.json_rows import encode_rows
 from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
 from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
 from eventide.diagnose.why import Seen, why
-from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
+from eventide.errors import CatalogError, EventideError, OptionError, SourceError, located, suggest
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.plan import logical
 from eventide.plan.difference import canonical
@@ -174,7 +174,7 @@ class Database:
                 opened = [self._open(part.name) for part in self.catalog.parts(name)]
             except EventideError as error:
                 self._remove_stream(name)
-                raise _located(error, statement.text) from None
+                raise located(error, statement.text) from None
             for running in opened:
                 self._streams.join(running)
         elif isinstance(statement, st.CreateSink):
@@ -354,7 +354,7 @@ class Database:
             definition = self.catalog.stream(stream)
             name = definition.name
             self.catalog.resolve_readable(f"{name}{LATE_SUFFIX}")
-            _refuse_replay_of_parts(definition, self.catalog)
+            self.catalog.refuse_if_in_parts(definition.name)
             self._open(name)
             return Result(self._engine.replay(definition, self.catalog.sinks_of(name)))
 
@@ -493,23 +493,3 @@ class Database:
 def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
     """The stream whose rows a sink gets, unless the sink is for side output."""
     return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]
-
-
-def _refuse_replay_of_parts(stream: logical.Stream, catalog: Catalog) -> None:
-    """Corrections of an inner stream would have to go through what the other parts have already closed."""
-    if stream.name not in catalog.streams or len(catalog.parts(stream.name)) > 1:
-        help = "make streams of its subqueries, and replay the one whose rows were late"
-        raise CatalogError(
-            f"{stream.name} is one of several streams of its statement: its late rows cannot be replayed", help=help
-        )
-
-
-def _located(error: EventideError, text: str) -> EventideError:
-    """An error from Spark's analysis, with its place in the statement if that can be found."""
-    if not isinstance(error, SqlError) or error.sql:
-        return error
-    fragment = error.message.split(": ", 1)[0]
-    start = text.lower().find(fragment.lower())
-    if start < 0:
-        return SqlError(error.message, help=error.help)
-    return SqlError(error.message, sql=text, start=start, end=start + len(fragment), help=error.help)

@@ -138,3 +138,14 @@ def suggest(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, names, n=1)
     listed = ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "") if names else "none"
     return (f"did you mean {close[0]}? " if close else "") + f"known: {listed}"
+
+
+def located(error: EventideError, text: str) -> EventideError:
+    """An error from Spark's analysis, with its place in the statement if that can be found."""
+    if not isinstance(error, SqlError) or error.sql:
+        return error
+    fragment = error.message.split(": ", 1)[0]
+    start = text.lower().find(fragment.lower())
+    if start < 0:
+        return SqlError(error.message, help=error.help)
+    return SqlError(error.message, sql=text, start=start, end=start + len(fragment), help=error.help)

@@ -117,6 +117,12 @@ class Catalog:
                 )
         raise CatalogError(f"there is no stream {name}", help=suggest(name, [*self.streams, *self.late_names]))
 
+    def refuse_if_in_parts(self, stream: str) -> None:
+        """Late rows of an inner stream cannot be replayed: what reads it has already closed its own windows."""
+        if stream not in self.streams or len(self.parts(stream)) > 1:
+            help = "make streams of its subqueries, and replay the one whose rows were late"
+            raise CatalogError(f"the late rows of {stream} cannot be replayed: its query is several streams", help=help)
+
     def _refuse_if_not_kept(self, stream: str) -> None:
         route = self.graph()[stream].routes.get("late")
         if route is not None and (route.sink == METRICS_ONLY or not route.include_original):
