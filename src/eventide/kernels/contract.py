@@ -75,6 +75,7 @@ SIDE_OUTPUT_SCHEMA = pa.schema(
     ]
 )
 
+OLDEST_ROW = "oldest_row"  # gauge: the event time of the oldest row that waits, where rows wait longer than `horizon`
 USED = "used"
 SIDE_KINDS = ("late", "duplicate", "error", "evicted", "rejected", "shed")
 

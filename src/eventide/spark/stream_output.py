@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eventide.kernels.contract import OLDEST_ROW
 from eventide.storage.inbox import Entry
 from eventide.storage.results import Results
 
@@ -28,5 +29,11 @@ class StreamOutput:
                 found.append(Entry("rows", name, batch + 1))
             watermark = None if self.is_late else self.results.account(batch).watermark
             if watermark is not None:
-                found.append(Entry("watermark", name, batch + 1, self.output_watermark(watermark)))
+                found.append(Entry("watermark", name, batch + 1, self._watermark(watermark, batch)))
         return found
+
+    def _watermark(self, watermark: int, batch: int) -> int:
+        """The kernel's rule, held back by rows that wait longer than it says."""
+        gauges = self.results.account(batch).gauges
+        waiting = [value - 1 for gauge, value in gauges.items() if gauge.startswith(f"{OLDEST_ROW}#")]
+        return min([self.output_watermark(watermark), *waiting])

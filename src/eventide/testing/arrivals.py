@@ -16,6 +16,7 @@ from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE, UNPARSEABLE
 from eventide.plan.logical import Filter, Source
 from eventide.plan.physical import EventTimeWatermark, Input
+from eventide.plan.stream_source import is_stream
 from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
 
@@ -59,13 +60,21 @@ def is_carried(input: Input) -> bool:
     return isinstance(input.watermark, EventTimeWatermark) and input.watermark.carried is not None
 
 
+def is_told(input: Input) -> bool:
+    """Whether rows never move the watermark, because the stream that gives them tells it."""
+    return isinstance(input.watermark, EventTimeWatermark) and input.watermark.told
+
+
 def _scanned(
     input: Input, values: Sequence[Any], now: int, received: int
 ) -> tuple[dict[str, Any], int | None, str | None, bool]:
     """A source's row, its event time, what is wrong with it, and whether the time is the declared one."""
     source = input.source
     try:
-        converted = [decoded(value, column.type) for value, column in zip(values, source.columns, strict=True)]
+        converted = [
+            value if is_stream(source) else decoded(value, column.type)
+            for value, column in zip(values, source.columns, strict=True)
+        ]
     except UndecodableError:
         return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE, True
     row = {column.name.lower(): value for column, value in zip(source.columns, converted, strict=True)}

@@ -46,6 +46,9 @@ class Joins(Operator):
         self.join, self.kind = join, join.kind
         self.lateness = physical.emit.allowed_lateness
 
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.horizon
+
     def keeps(self, side: int) -> bool:
         return self.kind.keeps_left if side == 0 else self.kind.keeps_right
 
@@ -110,6 +113,9 @@ class WindowJoin(Joins):
     @property
     def horizon(self) -> int:
         return self._window.size + self.lateness
+
+    def output_watermark(self, watermark: int) -> int:
+        return min(start for start, _ in windows_of(self._window, watermark - self.lateness))
 
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         for row in rows:

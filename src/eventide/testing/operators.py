@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eventide.kernels.contract import ROWTIME
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, Physical
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded
@@ -55,6 +56,10 @@ class Operator(ABC):
         """How far behind the watermark a row may be and still be used on its own."""
         return 0
 
+    def output_watermark(self, watermark: int) -> int:
+        """No row to come is as old as this."""
+        return watermark
+
     @abstractmethod
     def take(self, rows: list[Timed], watermark: int | None) -> None: ...
 
@@ -68,9 +73,13 @@ class Operator(ABC):
         """Emit what has begun by `until`."""
 
 
+def forwarded(row: Timed) -> dict[str, Any]:
+    return {**row.original, ROWTIME: moment(row.time)}
+
+
 class PlainForward(Operator):
     def take(self, rows: list[Timed], watermark: int | None) -> None:
-        self.emitted += [dict(row.original) for row in rows]
+        self.emitted += [forwarded(row) for row in rows]
 
 
 class OrderedForward(Operator):
@@ -91,7 +100,7 @@ class OrderedForward(Operator):
     def pass_time(self, watermark: int) -> None:
         passed = [row for row in self._waiting if row.time <= watermark]
         self._waiting = [row for row in self._waiting if row.time > watermark]
-        self.emitted += [dict(row.original) for row in sorted(passed, key=lambda row: row.time)]
+        self.emitted += [forwarded(row) for row in sorted(passed, key=lambda row: row.time)]
 
     def flush(self, until: int) -> None:
         self._flushed = until
@@ -124,6 +133,9 @@ class Windows(Operator):
         self.lateness = 0 if self.mode is EmitMode.FINAL else physical.emit.allowed_lateness
         self.tracker: AllowedLatenessTracker[Held] = AllowedLatenessTracker(self.lateness)
         self.open: list[Held] = []
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.lateness
 
     def key_of(self, row: Timed) -> Any:
         return frozen([row.packed[key.sql] for key in self.physical.inputs[0].keys])
@@ -356,6 +368,9 @@ class Slides(Windows):
     @property
     def horizon(self) -> int:
         return (self._lookahead or 0) + self.lateness
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.horizon
 
     def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
         asked = []

@@ -16,7 +16,9 @@ import pyarrow as pa
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.plan.physical import ProcessTimeWatermark
+from eventide.plan.physical import AggregateWindows, ProcessTimeWatermark
+from eventide.plan.reads import originals_of
+from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
@@ -42,10 +44,26 @@ class Running:
     positions: dict[str, int] = field(default_factory=dict)
     main: list[dict[str, Any]] = field(default_factory=list)
     side: list[Payload] = field(default_factory=list)
+    given: dict[str, list[Item]] = field(default_factory=lambda: {"main": [], "late": []})  # to those who read it
 
     def keep(self, step: Step) -> None:
         self.main += step.main
         self.side += step.side
+        rows = [
+            (*row.values(), None if time is None else moment(time))
+            for row, time in zip(step.main, step.times, strict=True)
+        ]
+        windowed = isinstance(self.model.physical.operator, AggregateWindows)
+        shown = tuple((*row, row[-1]) for row in rows) if windowed else tuple(rows)
+        self.given["main"].append(Item(shown, self.model.output_watermark()))
+        late = [payload for payload in step.side if payload.kind == "late"]
+        self.given["late"].append(Item(tuple((*self.late_row(each).values(), _time_of(each)) for each in late)))
+
+    def late_row(self, payload: Payload) -> dict[str, Any]:
+        """The row of a payload; of a join with the columns of both sides, behind the name of its source."""
+        sides = originals_of(self.model.physical.stream.query)
+        known = {column.name: None for side in sides for column in side}
+        return {**({"source": payload.source} if len(sides) > 1 else {}), **known, **payload.original}
 
 
 @dataclass
@@ -101,8 +119,8 @@ class ReferenceDatabase:
         stream, is_late = self._state.catalog.resolve_readable(name)
         running = self._state.streams[stream]
         if is_late:
-            columns = [column.name for column in running.model.physical.inputs[0].columns]
-            return _result(columns, [dict(payload.original) for payload in running.side if payload.kind == "late"])
+            late = [running.late_row(payload) for payload in running.side if payload.kind == "late"]
+            return _result(list(running.late_row(Payload("late", "", None))), late)
         return _result([named.name for named in running.model.physical.outputs], running.main)
 
     def side_output(self, stream: str, kind: str | None = None) -> Result:
@@ -113,7 +131,7 @@ class ReferenceDatabase:
             {
                 "kind": payload.kind,
                 "reason": payload.reason,
-                "event_time": None if payload.event_time is None else moment(payload.event_time),
+                "event_time": _time_of(payload),
                 "original_event": json.dumps(dict(payload.original), default=str),
             }
             for payload in payloads
@@ -140,6 +158,13 @@ class ReferenceDatabase:
     def _running(self, stream: str) -> Running:
         return self._state.streams[self._state.catalog.stream(stream).name]
 
+    def _items(self, running: Running, source: str) -> list[Item]:
+        """All that a source has had for a stream; a source may be another stream, or its late rows."""
+        read = next(input.source for input in running.model.physical.inputs if input.source.name == source)
+        if not is_stream(read):
+            return self._state.items.get(source, [])
+        return self._state.streams[read.options[STREAM]].given["late" if IS_LATE in read.options else "main"]
+
     def _tell(self, source: str, item: Item) -> None:
         self._state.items.setdefault(source, []).append(item)
 
@@ -148,12 +173,12 @@ class ReferenceDatabase:
         heart = self._hearts.setdefault(name, _heartbeat(running.model))
         received = now
         for source in running.model.watermarks:
-            items = self._state.items.get(source, [])
+            items = self._items(running, source)
             for item in items[running.positions.get(source, 0) :]:
                 rows.setdefault(source, []).extend(item.rows)
                 if item.watermark is not None:
                     advance[source] = max(item.watermark, advance.get(source, item.watermark))
-                elif item.rows:
+                if item.rows:
                     received = item.received
             running.positions[source] = len(items)
             if rows.get(source):
@@ -165,6 +190,10 @@ class ReferenceDatabase:
                 running.keep(running.model.tick(now))
             elif decision.source is not None:
                 running.keep(running.model.batch(advance={decision.source: decision.at}, now=now))
+
+
+def _time_of(payload: Payload) -> dt.datetime | None:
+    return None if payload.event_time is None else moment(payload.event_time)
 
 
 def _heartbeat(model: ReferenceModel) -> Heartbeat:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import TS, Batch, Clock, Output, Store
+from eventide.kernels.contract import OLDEST_ROW, TS, Batch, Clock, Output, Store
 from eventide.kernels.joins.memory import Memory, MemoryBlob
 from eventide.kernels.joins.session_pairs import SessionPairs, SessionRows
 from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
@@ -277,6 +277,8 @@ class SessionJoin:
         size += self._sessions.state_bytes(store) + self._pairs.state_bytes(store)
         output.gauges.update(left_buffered=left, right_buffered=right, buffer_size=left + right, state_bytes=size)
         output.gauges["open_windows"] = int(sessions.rows.sum() - sessions.gone.sum())
+        if oldest < NEVER:
+            output.gauges[OLDEST_ROW] = oldest
         due = sessions.next_due
         output.wake_at = None if due is None else due + self._lateness
         return output
