@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventide.errors import EngineError
-from eventide.plan.logical import Stream
 from eventide.kernels.contract import ROWTIME
+from eventide.plan.logical import Stream
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.windows import Slide
