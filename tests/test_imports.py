@@ -17,17 +17,18 @@ EVERYTHING = {
 }
 # package: (what of eventide, a package or a single module; which third-party packages)
 MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
-    "errors": (set(), set()),
+    "secrets": (set(), set()),
+    "errors": ({"secrets"}, set()),
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy", "duckdb"}),
     "tasks": ({"errors", "eventtime", "kernels", "storage.results"}, {"pyarrow", "numpy", "sqlglot"}),
     "plan": ({"errors", "eventtime", "kernels", "tasks"}, {"pyarrow", "sqlglot"}),
-    "sql": ({"errors", "eventtime", "plan"}, {"sqlglot"}),
+    "sql": ({"errors", "eventtime", "plan", "secrets"}, {"sqlglot"}),
     "fluent": ({"connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime", "kernels"}, {"pyarrow"}),
     "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),
     "connectors": (
-        {"admission", "errors", "eventtime", "kernels", "plan", "result", "storage", "tasks"},
+        {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},
         {"pyspark", "pyarrow", "psycopg"},
     ),
     "result": ({"errors"}, {"pyarrow", "pandas"}),

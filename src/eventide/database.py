@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.connectors.embedded.json_rows import encode_rows
-from eventide.diagnose.describe import describe_object, list_objects, text_result
+from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
 from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
-from eventide.diagnose.why import why
+from eventide.diagnose.why import Seen, why
 from eventide.errors import CatalogError, EventideError, OptionError, SourceError, SqlError, suggest
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.plan import logical
@@ -30,7 +30,11 @@ from eventide.plan.planner import plan
 from eventide.result import Result
 from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX, Catalog
+from eventide.sql.dialect import tokenize
+from eventide.sql.functions import refuse_jvm_calls_in
+from eventide.sql.options import MOST_SHARDS
 from eventide.sql.parser import parse_statements
+from eventide.sql.tokens import Span
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows, late_schema
@@ -43,20 +47,26 @@ if TYPE_CHECKING:
 
     from eventide.spark.running import RunningStream
 
-_OPTIONS = ("master", "conf", "shards", "local_speed")
+_OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
 
 
 def connect(checkpoint: str | Path | None = None, spark: SparkSession | None = None, **options: Any) -> Database:
     """Open a database.
 
-    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one that goes with
-    `close`. `spark` is an existing session to run on; without it a local Spark is started, one per process.
-    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams created from now on),
-    `local_speed` (False: nothing is done to make a Spark on this machine faster).
+    `checkpoint` is the folder that holds everything that must survive; None makes a temporary one, deleted by `close`.
+    `spark` is an existing session to run on; without it, a local Spark is started, one per process.
+    Options: `master`, `conf` (a dict of Spark settings), `shards` (state partitions of streams; those of a checkpoint
+    are fixed), `local_speed` (False: nothing is done to make a Spark on this machine faster), `allow_jvm_calls`
+    (whether SQL, that of the checkpoint included, may call `java_method` and `reflect`).
     """
     for name in options:
         if name not in _OPTIONS:
             raise OptionError(f"connect() has no option {name}", help=suggest(name, _OPTIONS))
+    shards = options.get("shards")
+    if shards is not None and (
+        isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS
+    ):
+        raise OptionError(f"shards is a whole number from 1 to {MOST_SHARDS}, not {shards!r}")
     return Database(checkpoint, spark, **options)
 
 
@@ -71,9 +81,12 @@ class Database:
         conf: Mapping[str, str] | None = None,
         shards: int | None = None,
         local_speed: bool | None = None,
+        allow_jvm_calls: bool = False,
     ) -> None:
+        self._allow_jvm_calls = allow_jvm_calls
         self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
         self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or ""))
+        self._layout.make_private()
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
             self.catalog = self._load_catalog()
@@ -88,7 +101,12 @@ class Database:
             self._lock.release()
             self._remove_temporary()
             raise
-        self._restored = {*self.catalog.sources, *self.catalog.streams, *self.catalog.sinks}
+        self._restored = {
+            *self.catalog.sources,
+            *self.catalog.streams,
+            *self.catalog.sinks,
+            *self.catalog.views,
+        }
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
         self._streams = Streams(self._levels, self._spools, self._guard)
@@ -110,7 +128,7 @@ class Database:
             return result
 
     def _execute(self, statement: st.Statement) -> Result:
-        if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink):
+        if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink | st.CreateView):
             return self._create(statement)
         if isinstance(statement, st.Drop):
             return self._drop(statement)
@@ -122,7 +140,7 @@ class Database:
             return text_result("plan", self._explain(statement).splitlines())
         return self._select(statement)
 
-    def _create(self, statement: st.CreateSource | st.CreateStream | st.CreateSink) -> Result:
+    def _create(self, statement: st.Create) -> Result:
         name = self._kept_name(st.name_of(statement))
         if name in self._restored and not statement.or_replace and not statement.if_not_exists:
             self._check_same(statement, name)
@@ -143,9 +161,7 @@ class Database:
         """A restored object's name as spelled in the checkpoint, whatever the case it is written in now."""
         return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
 
-    def _realise(
-        self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str, before: Catalog
-    ) -> None:
+    def _realise(self, statement: st.Create, name: str, before: Catalog) -> None:
         if isinstance(statement, st.CreateSource):
             if statement.or_replace and name in before.sources:
                 self._remove_source(name)
@@ -155,12 +171,13 @@ class Database:
             elif name in before.streams:
                 return
             try:
-                running = self._open(name)
+                opened = [self._open(part.name) for part in self.catalog.parts(name)]
             except EventideError as error:
                 self._remove_stream(name)
                 raise _located(error, statement.text) from None
-            self._streams.join(running)
-        else:
+            for running in opened:
+                self._streams.join(running)
+        elif isinstance(statement, st.CreateSink):
             self._realise_sink(self.catalog.sinks[name], before)
 
     def _realise_sink(self, sink: logical.Sink, before: Catalog) -> None:
@@ -170,7 +187,7 @@ class Database:
             return
         for name in _read_by(sink, self.catalog):
             self._open(name)
-            self._engine.attach(self.catalog.streams[name], sink)
+            self._engine.attach(self.catalog.stream(name), sink)
 
     def _reopen(self, streams: list[str]) -> None:
         """Reopen streams with what the catalog says now."""
@@ -179,23 +196,28 @@ class Database:
             if self._streams.is_live:
                 self._streams.join(self._open(name))
 
-    def _check_same(self, statement: st.CreateSource | st.CreateStream | st.CreateSink, name: str) -> None:
+    def _check_same(self, statement: st.Create, name: str) -> None:
         """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""
         from eventide.spark.engine import another_plan
 
         rest = self.catalog.without(name)
         rest.apply(statement)
         if isinstance(statement, st.CreateStream):
-            old, new = canonical(self.catalog.streams[name]), canonical(rest.streams[name])
+            kept_parts, given_parts = self.catalog.parts(name), rest.parts(name)
+            old, new = ("\n".join(map(canonical, parts)) for parts in (kept_parts, given_parts))
             if old != new:
                 raise another_plan(name, old, new)
-            if self.catalog.streams[name] != rest.streams[name]:  # only what may change without a new checkpoint
+            if kept_parts != given_parts:  # only what may change without a new checkpoint
                 self.catalog.redefine(statement)
-                self._engine.forget(name)
+                for part in given_parts:
+                    self._engine.forget(part.name)
                 self._save_catalog()
             return
-        kept, given = self.catalog.definition(name), rest.definition(name)
-        if kept != given:
+        if isinstance(statement, st.CreateView):
+            is_same = self.catalog.lower_view(self.catalog.views[name]) == rest.lower_view(statement)
+        else:
+            is_same = self.catalog.definition(name) == rest.definition(name)
+        if not is_same:
             help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
             raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
 
@@ -208,7 +230,7 @@ class Database:
             self._remove_stream(name)
         elif statement.kind == "source":
             self._remove_source(name)
-        else:
+        elif statement.kind == "sink":
             self._reopen(_read_by(before.sinks[name], before))
         self._restored.discard(name)
         self._save_catalog()
@@ -219,8 +241,10 @@ class Database:
         self._spools.forget(name)
 
     def _remove_stream(self, name: str) -> None:
-        self._engine.forget(name)
-        shutil.rmtree(self._layout.stream(name), ignore_errors=True)
+        """Forget a stream and its inner streams, those of an earlier definition too, with all that they have kept."""
+        for folder in [self._layout.stream(name), *self._layout.inner_streams(name)]:
+            self._engine.forget(folder.name)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _describe(self, name: str) -> Result:
         if name in self.catalog.late_names:
@@ -228,6 +252,8 @@ class Database:
         definition = self.catalog.definition(name)
         if isinstance(definition, logical.Source):
             return describe_object(definition)
+        if isinstance(definition, st.CreateView):
+            return describe_columns(self.catalog.lower_view(definition)[-1].query.outputs)
         reads = definition.stream if isinstance(definition, logical.Sink) else definition.name
         if reads is None:
             return describe_object(PAYLOAD_SCHEMA)
@@ -235,10 +261,22 @@ class Database:
 
     def _explain(self, statement: st.Explain) -> str:
         if statement.stream is not None:
-            return explain(plan(self.catalog.lower(statement.stream)))
-        return self.explain(statement.name or "")
+            *inner, stream = self.catalog.lower(statement.stream)
+        elif statement.name in self.catalog.views:
+            *inner, stream = self.catalog.lower_view(self.catalog.views[statement.name])
+        else:
+            return self.explain(statement.name or "")
+        return self._explained(stream, {each.name: each for each in inner})
+
+    def _explained(self, stream: logical.Stream, inner: Mapping[str, logical.Stream]) -> str:
+        """The plan of a stream, and of the streams that it reads; `inner` are those that the catalog does not have."""
+        return explain(
+            plan(stream), read=lambda name: plan(inner[name] if name in inner else self.catalog.stream(name))
+        )
 
     def _select(self, statement: st.Select) -> Result:
+        if not self._allow_jvm_calls:
+            refuse_jvm_calls_in(Span(statement.text, tuple(tokenize(statement.text))))
         return Result(
             self._engine.select(statement.spark_sql, {name: self._read_table(name) for name in statement.tables})
         )
@@ -293,7 +331,7 @@ class Database:
         with self._guard:
             self._check_open()
             stream, is_late = self.catalog.resolve_readable(name)
-            self._engine.foreach(self.catalog.streams[stream], function, is_late)
+            self._engine.foreach(self.catalog.stream(stream), function, is_late)
 
     def side_output(self, stream: str, kind: str | None = None) -> Result:
         """The payloads of rows that the stream did not use, of one kind or of all."""
@@ -312,10 +350,12 @@ class Database:
         """
         with self._guard:
             self._check_open()
-            name = self.catalog.stream(stream).name
+            definition = self.catalog.stream(stream)
+            name = definition.name
             self.catalog.resolve_readable(f"{name}{LATE_SUFFIX}")
+            _refuse_replay_of_parts(definition, self.catalog)
             self._open(name)
-            return Result(self._engine.replay(self.catalog.streams[name], self.catalog.sinks_of(name)))
+            return Result(self._engine.replay(definition, self.catalog.sinks_of(name)))
 
     def watermark(self, stream: str) -> int | None:
         """Milliseconds since the epoch, or None before the first row."""
@@ -336,26 +376,37 @@ class Database:
             self._check_open()
             return {
                 name: {**metrics_of(self._open(name)), **replay_totals(self._layout.replay(name))}
-                for name in self.catalog.streams
+                for name in self.catalog.graph()
             }
 
     def progress(self) -> list[dict[str, Any]]:
         """One line per stream for a live display; cheap enough to call every second, and never waits for a batch."""
-        running = [self._engine.opened(name) for name in list(self.catalog.streams)]
+        running = [self._engine.opened(name) for name in list(self.catalog.graph())]
         return [progress_of(stream) for stream in running if stream is not None]
 
     def explain(self, stream: str) -> str:
-        """The plan of a stream as a tree."""
-        return explain(plan(self.catalog.stream(stream)))
+        """The plan of a stream as a tree, with the streams that it reads below the inputs that read them."""
+        return self._explained(self.catalog.stream(stream), {})
 
     def why(self, stream: str) -> str:
         """In words: what the stream is waiting for, which source or rule holds it back, and what would move it on."""
         with self._guard:
             self._check_open()
-            definition = self.catalog.stream(stream)
-            running, now = self._open(definition.name), time.time_ns() // 1000
-            account = running.router.results.latest()
-            return why(definition, account, watermark=running.watermark(), now=now, idle=running.idle(now))
+            now = time.time_ns() // 1000
+            seen = self._seen(stream, now)
+            return why(
+                seen.stream,
+                seen.account,
+                watermark=seen.watermark,
+                now=now,
+                idle=seen.idle,
+                read=lambda name: self._seen(name, now),
+            )
+
+    def _seen(self, stream: str, now: int) -> Seen:
+        definition = self.catalog.stream(stream)
+        running = self._open(definition.name)
+        return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
 
     def _read_table(self, name: str) -> pa.Table:
         stream, is_late = self.catalog.resolve_readable(name)
@@ -412,19 +463,19 @@ class Database:
     def _open(self, name: str) -> RunningStream:
         for read in self.catalog.reads(name):
             self._open(read)
-        return self._engine.open(self.catalog.streams[name], self.catalog.sinks_of(name), self.catalog.sinks)
+        return self._engine.open(self.catalog.stream(name), self.catalog.sinks_of(name), self.catalog.sinks)
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""
         by_level: dict[int, list[RunningStream]] = {}
-        for name in self.catalog.streams:
+        for name in self.catalog.graph():
             by_level.setdefault(self.catalog.level(name), []).append(self._open(name))
         return [by_level[level] for level in sorted(by_level)]
 
     # The checkpoint -------------------------------------------------------------------------------------------
 
     def _load_catalog(self) -> Catalog:
-        return Catalog.from_texts(read_json(self._layout.catalog) or [])
+        return Catalog.from_texts(read_json(self._layout.catalog) or [], self._allow_jvm_calls)
 
     def _save_catalog(self) -> None:
         write_json(self._layout.catalog, self.catalog.texts())
@@ -441,6 +492,15 @@ class Database:
 def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
     """The stream whose rows a sink gets, unless the sink is for side output."""
     return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]
+
+
+def _refuse_replay_of_parts(stream: logical.Stream, catalog: Catalog) -> None:
+    """Corrections of an inner stream would have to go through what the other parts have already closed."""
+    if stream.name not in catalog.streams or len(catalog.parts(stream.name)) > 1:
+        help = "make streams of its subqueries, and replay the one whose rows were late"
+        raise CatalogError(
+            f"{stream.name} is one of several streams of its statement: its late rows cannot be replayed", help=help
+        )
 
 
 def _located(error: EventideError, text: str) -> EventideError:

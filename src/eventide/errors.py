@@ -9,6 +9,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from eventide.secrets import masked
+
+_WIDEST = 200  # characters of a line of SQL that are shown, and of those in front of the place
+_BEFORE = 60
+_LONGEST_LINE = 600
+_MOST_LISTED = 50
+
 
 class EventideError(Exception):
     """Base of all errors raised on purpose. `fault` is 'user', 'external' or 'internal'."""
@@ -16,12 +23,12 @@ class EventideError(Exception):
     fault = "user"
 
     def __init__(self, message: str, *, help: str | None = None) -> None:
-        self.message = message
-        self.help = help
+        self.message = masked(message)
+        self.help = help if help is None else masked(help)
         super().__init__(self.render())
 
     def render(self) -> str:
-        return self.message if self.help is None else f"{self.message}\n  help: {self.help}"
+        return shortened(self.message if self.help is None else f"{self.message}\n  help: {self.help}")
 
 
 class SqlError(EventideError):
@@ -36,11 +43,11 @@ class SqlError(EventideError):
         super().__init__(message, help=help)
 
     def render(self) -> str:
-        parts = [self.message]
+        parts = [shortened(self.message)]
         if self.sql and self.start is not None:
-            parts.append(underline(self.sql, self.start, self.end if self.end is not None else self.start + 1))
+            parts.append(underline(masked(self.sql), self.start, self.end if self.end is not None else self.start + 1))
         if self.help:
-            parts.append(f"  help: {self.help}")
+            parts.append(shortened(f"  help: {self.help}"))
         return "\n".join(parts)
 
 
@@ -109,13 +116,25 @@ def underline(sql: str, start: int, end: int) -> str:
     line_end = len(sql) if line_end < 0 else line_end
     number = sql.count("\n", 0, start) + 1
     gutter = f"  {number} | "
-    carets = "^" * max(1, min(end, line_end) - start)
-    return f"{gutter}{sql[line_start:line_end]}\n{' ' * (len(gutter) + start - line_start)}{carets}"
+    first = line_start if line_end - line_start <= _WIDEST or start - line_start < _WIDEST // 2 else start - _BEFORE
+    last = min(line_end, first + _WIDEST)
+    before, after = "…" if first > line_start else "", "…" if last < line_end else ""
+    carets = "^" * max(1, min(end, last) - start)
+    indent = " " * (len(gutter) + len(before) + start - first)
+    return f"{gutter}{before}{sql[first:last]}{after}\n{indent}{carets}"
+
+
+def shortened(text: str) -> str:
+    """The same text, the middle of lines that nobody would read to the end left out."""
+    half = _LONGEST_LINE // 2
+    return "\n".join(
+        line if len(line) <= _LONGEST_LINE else f"{line[:half]} … {line[-half:]}" for line in text.split("\n")
+    )
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """'did you mean x? known: a, b, c' for a misspelt name."""
+    """'did you mean x? known: a, b, c' for a misspelt name; of many names the first."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
-    listed = ", ".join(names) if names else "none"
+    listed = ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "") if names else "none"
     return (f"did you mean {close[0]}? " if close else "") + f"known: {listed}"

@@ -299,7 +299,7 @@ WRONG = {
     ): "transforms.o.options.late.policy: the same as",
     DECLARED + transform("late_to = 'o'"): "transforms.o: LATE DATA TO o has the name of the stream itself",
     DECLARED + transform(sql=QUERY.replace("count(*)", "count(q)")): "transforms.o.sql: there is no column q",
-    DECLARED + transform(sql="SELECT * FROM t"): "transforms.o.sql: there is no source t",
+    DECLARED + transform(sql="SELECT * FROM t"): "transforms.o.sql: there is no source or stream t",
     DECLARED + transform(sql="SELECT * FROM s; SELECT * FROM s"): "transforms.o: sql must be one SELECT",
     DECLARED
     + transform(sql="CREATE STREAM o AS SELECT * FROM s"): "transforms.o.sql must be the SELECT of the stream o",

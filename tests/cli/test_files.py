@@ -44,6 +44,13 @@ def test_an_invalid_file_underlines_the_place(tmp_path: Path, capsys: pytest.Cap
     assert err.startswith("error: ") and "clicks" in err and "^" in err and "Traceback" not in err
 
 
+def test_a_function_that_nobody_has_is_found_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = app(tmp_path, f"{SOURCE}\nCREATE STREAM x AS SELECT upperr(visitor) AS v FROM clicks;")
+    code, _, err = outcome(capsys, "validate", file)
+    assert code == 1 and "there is no function upperr" in err and "did you mean upper?" in err
+    assert outcome(capsys, "validate", file, "--function", "upperr")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "no such file"), (b"", "is empty"), (b"SELECT '\xff';", "not UTF-8")],

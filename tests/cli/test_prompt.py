@@ -37,3 +37,11 @@ def test_control_c_drops_the_line_and_control_d_leaves(tmp_path: Path) -> None:
 def test_q_leaves_and_history_is_kept(tmp_path: Path) -> None:
     typed("CREATE A;\r\\q\r", tmp_path)
     assert "CREATE A;" in (tmp_path / "history").read_text()
+
+
+def test_history_is_private_and_holds_no_passwords(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    history.touch(mode=0o644)
+    typed("CREATE SINK x WITH ('url' = 'postgresql://app:hunter2@db');\r\\q\r", tmp_path)
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert "hunter2" not in history.read_text() and "postgresql://app:*******@db" in history.read_text()

@@ -66,6 +66,20 @@ def test_another_source_and_a_replaced_stream_stop_it(tmp_path: Path, checkpoint
     assert code == 1 and "discards its state" in told
 
 
+def test_another_number_of_shards_stops_it(tmp_path: Path, checkpoint: Path) -> None:
+    code, told = validate(tmp_path, checkpoint, SQL.replace("STREAM o", "STREAM o WITH ('shards' = '4')"))
+    assert code == 1 and "o: 'shards' = '4', but the checkpoint has 2, which are fixed" in told
+    assert validate(tmp_path, checkpoint, SQL.replace("STREAM o", "STREAM o WITH ('shards' = '2')"))[0] == 0
+
+
+def test_a_file_may_drop_what_the_checkpoint_has(tmp_path: Path, checkpoint: Path) -> None:
+    source = SQL.splitlines()[0]
+    code, told = validate(tmp_path, checkpoint, f"DROP STREAM o;\n{source}")
+    assert code == 0 and "keeps running" not in told
+    code, told = validate(tmp_path, checkpoint, f"DROP STREAM o; DROP STREAM o;\n{source}")
+    assert code == 1
+
+
 def test_a_folder_that_is_not_a_checkpoint_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "app.sql").write_text(SQL)
     done = CliRunner().invoke(app, ["validate", str(tmp_path / "app.sql"), "--against", str(tmp_path / "none")])

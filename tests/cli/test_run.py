@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -115,12 +116,32 @@ def test_options_reach_connect(file: Path, db: FakeDatabase, tmp_path: Path) -> 
         "conf": {"spark.a": "b=c", "spark.d": "e"},
         "shards": 4,
         "local_speed": False,
+        "allow_jvm_calls": False,
     }
+
+
+def test_a_file_may_drop_what_is_in_the_checkpoint_only(file: Path, db: FakeDatabase, tmp_path: Path) -> None:
+    sql = file.read_text()
+    file.write_text(f"DROP SINK old; {sql}")
+    assert status("run", str(file), "--once") == 1
+    state = tmp_path / "state"
+    state.mkdir()
+    old = "CREATE SINK old WITH ('connector' = 'console')"
+    (state / "catalog.json").write_text(json.dumps([old]))
+    assert status("run", str(file), "--once", "--checkpoint", str(state)) == 0
+
+
+def test_calls_into_the_jvm_are_allowed_by_an_option(file: Path, db: FakeDatabase) -> None:
+    file.write_text("CREATE SOURCE s (k STRING); CREATE STREAM o AS SELECT reflect('a', 'b') AS x FROM s;")
+    assert status("run", str(file), "--once") == 1
+    assert status("run", str(file), "--once", "--allow-jvm-calls") == 0
+    assert db.connected_with["allow_jvm_calls"] is True  # type: ignore[attr-defined]
 
 
 def test_wrong_arguments_are_status_2(file: Path, db: FakeDatabase) -> None:
     assert status("run", str(file), "--conf", "novalue") == 2
     assert status("run", str(file), "--shards", "0") == 2
+    assert status("run", str(file), "--shards", "4097") == 2
     assert status("run") == 2
     assert status("fly") == 2
     assert db.calls == []
@@ -150,5 +171,6 @@ def test_an_app_file_brings_its_own_settings_and_the_command_line_wins(tmp_path:
         "conf": {"spark.a": "1", "spark.b": "3"},
         "shards": 5,
         "local_speed": False,
+        "allow_jvm_calls": False,
     }
     assert db.calls[0][1].startswith("CREATE SOURCE `clicks`")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eventide.errors import OptionError
-from eventide.eventtime.durations import format_duration, parse_duration
+from eventide.eventtime.durations import LONGEST, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,8 @@ def test_durations_are_read(text: str, micros: int) -> None:
         ("1 ns", "finer than a microsecond"),
         ("P", "is not a duration"),
         ("P1Y", "is not a duration"),
+        ("3652501 days", "longer than ten thousand years"),
+        (f"{'9' * 5000} days", "over 30 digits"),
     ],
 )
 def test_text_that_is_not_a_duration_is_refused_with_help(text: str, message: str) -> None:
@@ -54,9 +56,15 @@ def test_text_that_is_not_a_duration_is_refused_with_help(text: str, message: st
     assert raised.value.help
 
 
-@given(st.integers(min_value=0, max_value=10**18))
+@given(st.integers(min_value=0, max_value=LONGEST))
 def test_a_formatted_duration_is_read_back(micros: int) -> None:
     assert parse_duration(format_duration(micros)) == micros
+
+
+def test_a_signed_duration_may_be_below_zero() -> None:
+    assert parse_duration("-1 minute 30 seconds", signed=True) == -30_000_000
+    with pytest.raises(OptionError, match="longer than ten thousand years"):
+        parse_duration("-3652501 days", signed=True)
 
 
 def test_formatting_shows_the_largest_units_first() -> None:

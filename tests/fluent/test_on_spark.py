@@ -68,7 +68,7 @@ def test_rows_and_late_rows_are_streaming_data_frames(spark: Any, tmp_path: Path
     stream = per_key(spark, tmp_path)
     rows, late = stream.rows(), stream.late()
     assert rows.isStreaming and rows.columns == ["window_start", "window_end", "k", "total"]
-    assert late.columns[:3] == ["kind", "reason", "event_time"]
+    assert late.columns[:4] == ["kind", "reason", "source", "event_time"]
     for number, batch in enumerate(BATCHES):
         put(f"{number}.json", *batch)
     query = (

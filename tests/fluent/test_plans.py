@@ -288,7 +288,7 @@ WRONG = [
             .select("k")
             .plan()
         ),
-        "a join that another query reads is not supported here",
+        "a stream over DataFrames is one query of Spark",
     ),
     (lambda: unbound("my stream").event_time("at"), "name: 'my stream' cannot be the name of a source"),
     (

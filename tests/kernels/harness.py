@@ -11,11 +11,27 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec
-from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, ROWTIME, SEQ, TS, Clock, KernelSpec, Output, iter_rows
+from eventide.kernels.contract import (
+    DEDUP,
+    DETAIL,
+    PROBLEM,
+    ROWTIME,
+    SEQ,
+    TS,
+    WINDOW_END,
+    WINDOW_START,
+    Clock,
+    InputSpec,
+    KernelSpec,
+    Output,
+    iter_rows,
+)
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.state.memory_store import MemoryStore
-from eventide.plan.modes import EmitMode
+from eventide.plan.joins import JoinBound
+from eventide.plan.modes import EmitMode, JoinKind
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Window
 
 BIGINT, DOUBLE, STRING = pa.int64(), pa.float64(), pa.string()
@@ -47,6 +63,15 @@ def _spec(window: Window, more: dict[str, Any]) -> WindowedAggregation:
     return WindowedAggregation(window, **{**more, "emit": EmitMode(more.get("emit", EmitMode.ON_WINDOW_CLOSE))})
 
 
+def join_spec(bound: JoinBound, kind: str = "inner", **more: Any) -> JoinSpec:
+    """A join by key; pairs show key, left value and right value."""
+    names = (("k", "__k0"),)
+    inputs = tuple(InputSpec(name, names, (*names, (value, "__i0"))) for name, value in (("l", "v"), ("r", "w")))
+    columns = {"left": (*names, ("v", "__i0")), "left_types": (STRING, BIGINT), "right": (("w", "__i0"),)}
+    keyed = {"keys": ("__k0",), "key_types": (STRING,), "null_safe": (False,), "right_types": (BIGINT,)}
+    return JoinSpec(JoinKind(kind), bound, **{**keyed, **columns, "inputs": inputs, **more})
+
+
 Row = tuple[Any, ...]  # (ts, key, value) or (ts, key, value, id)
 
 
@@ -73,10 +98,11 @@ def micros(moment: datetime | None) -> int | None:
 
 
 def main_row(row: dict[str, Any]) -> Row:
-    if "window_start" not in row:
-        row.pop(ROWTIME)  # of a row that is forwarded: the one that it came with
-        return tuple(row.values())
-    return (micros(row.pop("window_start")), micros(row.pop("window_end")), *row.values())
+    """Windows and the time of a pair as microseconds; of rows that are forwarded only what the user sees."""
+    if WINDOW_START not in row:
+        return tuple(value for name, value in row.items() if name != ROWTIME)
+    head = [micros(row.pop(name)) for name in (WINDOW_START, WINDOW_END, ROWTIME) if name in row]
+    return (*head, *row.values())
 
 
 @dataclass
@@ -103,16 +129,18 @@ class Driver:
         if not isinstance(self.spec, IntakeSpec):
             self.spec = IntakeSpec(self.spec)  # type: ignore[arg-type]
 
-    def batch(self, rows: list[Row], watermark: int | None = None) -> list[Row]:
+    def batch(self, rows: list[Row], watermark: int | None = None, right: list[Row] | None = None) -> list[Row]:
         """Rows under a watermark, then the closing work under the same one; the main rows that came of it.
 
-        Emissions as (window_start, window_end, emit_epoch, op, keys..., results...), times in microseconds.
+        Emissions as (window_start, window_end, emit_epoch, op, keys..., results...), times in microseconds; of joins as
+        (window_start, window_end, rowtime, columns...). `right` are the rows of a second input.
         """
         self.watermark = watermark if watermark is not None else self.watermark
-        packed = self.pack(rows)
-        self.newest = max((row[0] for row in [*rows, (self.newest,)] if row[0] is not None), default=None)
-        self.rows_in += len(rows)
-        fresh = self._call("on_rows", {0: packed} if rows else {})
+        both = [*rows, *(right or [])]
+        self.newest = max((row[0] for row in [*both, (self.newest,)] if row[0] is not None), default=None)
+        self.rows_in += len(both)
+        packed = {number: self.pack(some) for number, some in enumerate((rows, right or [])) if some}
+        fresh = self._call("on_rows", packed)
         if sum(self.counts.values()) != self.rows_in:
             raise AssertionError(f"{self.rows_in} rows in, accounted for {self.counts}")
         if self.wake_at is not None and self.watermark is not None and self.wake_at <= self.watermark:

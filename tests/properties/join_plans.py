@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from eventide.kernels.contract import ROWTIME
 from eventide.plan.joins import (
     Asof,
     Interval,
@@ -16,16 +17,17 @@ from eventide.plan.joins import (
     OverlappingSessions,
     SameWindow,
 )
-from eventide.plan.logical import Column, Emit, EventTime, Join, JoinSide, Named, Scan, Source, Stream
+from eventide.plan.logical import Column, Emit, EventTime, Join, JoinSide, Named, Scan, Source, Stream, Union
 from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Cumulate, Hop, Tumble
 
 LEFT = (Column("k", "string"), Column("n", "bigint"), Column("v", "bigint"), Column("ts", "bigint"))
 RIGHT = (Column("k", "string"), Column("n", "bigint"), Column("w", "bigint"), Column("ts", "bigint"))
 CONDITIONS = (None, None, None, "__l2 <= __r2", "__l2 + __r2 > 0", "__l1 <> 0 AND __r2 IS NOT NULL", "false")
-OUTPUTS = ("window_start", "window_end", "rowtime", "__l0", "__l2", "__l3", "__r2", "__r3")
-KEYS, NUMBERS, VALUES = ("a", "a", "b", "ü", None), (0, 0, 0, 1, None), (None, 1, 2, 3, -4)
-TIMES = (*range(0, 24), *range(0, 24), *range(-30, 60))
+OUTPUTS = ("window_start", "window_end", ROWTIME, "__l0", "__l2", "__l3", "__r2", "__r3")
+SOURCES = ("l", "r", "s")
+KEYS, NUMBERS, VALUES = ("a", "a", "a", "a", "ü", None), (0, 0, 0, 0, 1, None), (None, 1, 2, 3, -4)
+OFFSETS = (*range(-4, 8), *range(-4, 8), *range(-20, 20))  # of times, from the time at which a story has arrived
 
 sizes = st.integers(1, 12)
 kinds = st.sampled_from(list(JoinKind))
@@ -44,12 +46,14 @@ def stream(
     at_close: bool = False,
     lateness: int = 0,
     lag: int = 1000,
+    sources: tuple[str, ...] = SOURCES[:2],
 ) -> Stream:
-    """A join of l (k, n, v, ts) and r (k, n, w, ts)."""
-    left, right = source("l", LEFT, lag), source("r", RIGHT, lag)
+    """A join of l (k, n, v, ts) and r (k, n, w, ts), or of l and the union of r and s."""
+    left, *others = (source(name, LEFT if name == "l" else RIGHT, lag) for name in sources)
+    right = Union(tuple(map(Scan, others))) if len(others) > 1 else Scan(others[0])
     join = Join(
         JoinSide(Scan(left), LEFT, keys),
-        JoinSide(Scan(right), RIGHT, keys),
+        JoinSide(right, RIGHT, keys),
         kind,
         bound,
         tuple(Named(f"c{number}", sql) for number, sql in enumerate(OUTPUTS)),
@@ -114,28 +118,36 @@ def joins(draw: st.DrawFn, family: str) -> Stream:
         draw(st.booleans()) if family in ("window", "panes") else False,
         draw(st.sampled_from([0, 0, 3, 10])),
         draw(st.sampled_from([0, 2, 8, 1000])),
+        draw(st.sampled_from([SOURCES[:2], SOURCES[:2], SOURCES])),
     )
 
 
 def row() -> st.SearchStrategy[tuple[Any, ...]]:
     """(k, n, v or w, ts), drawn as one number, which is fast."""
-    return st.integers(0, len(KEYS) * len(NUMBERS) * len(VALUES) * len(TIMES) - 1).map(_row)
+    return st.integers(0, len(KEYS) * len(NUMBERS) * len(VALUES) * len(OFFSETS) - 1).map(_row)
 
 
 def _row(code: int) -> tuple[Any, ...]:
-    code, time = divmod(code, len(TIMES))
+    code, offset = divmod(code, len(OFFSETS))
     code, value = divmod(code, len(VALUES))
     key, number = divmod(code, len(NUMBERS))
-    return (KEYS[key], NUMBERS[number], VALUES[value], TIMES[time])
+    return (KEYS[key], NUMBERS[number], VALUES[value], OFFSETS[offset])
 
 
 @st.composite
-def stories(draw: st.DrawFn, most: int = 8) -> list[Event]:
-    verbs = ["batch"] * 8 + ["advance"] * 4 + ["flush", "tick", "restart"]
-    told = []
+def stories(draw: st.DrawFn, most: int = 10) -> list[Event]:
+    """Time goes on from event to event, and rows and watermarks lie around it."""
+    verbs = ["batch"] * 8 + ["advance"] * 5 + ["flush", "tick", "restart"]
+    told, now = [], 0
     for verb in draw(st.lists(st.sampled_from(verbs), min_size=4, max_size=most)):
+        now += draw(st.sampled_from([0, 1, 3, 8]))
         if verb == "batch":
-            told.append(Event(verb, {name: draw(st.lists(row(), max_size=6)) for name in ("l", "r")}))
+            told.append(Event(verb, {name: _later(draw(st.lists(row(), max_size=5)), now) for name in SOURCES}))
         else:
-            told.append(Event(verb, at=draw(st.sampled_from(TIMES)), source=draw(st.sampled_from(["l", "r", "both"]))))
-    return [*told, Event("advance", at=10**6, source="both")]
+            source = draw(st.sampled_from([*SOURCES, "all", "all", "all"]))
+            told.append(Event(verb, at=now + draw(st.sampled_from(OFFSETS)), source=source))
+    return [*told, Event("advance", at=10**6, source="all")]
+
+
+def _later(rows: list[tuple[Any, ...]], now: int) -> list[tuple[Any, ...]]:
+    return [(*values, ts + now) for *values, ts in rows]

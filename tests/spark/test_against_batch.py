@@ -202,6 +202,11 @@ def _approximate(kinds: Iterable[str]) -> list[Check]:
         *[Check(f"percentile_approx({c}, 0.5)") for c in kinds if c in ("i", "n", "t", "f", "m", "y", "z")],
         Check("percentile_approx(i, array(0.0, 0.25, 0.9, 1.0), 1000)"),
         Check("approx_percentile(m, 0.75, 100) FILTER (WHERE b)"),
+        *[Check(f"median({c})") for c in ("i", "n", "d", "m")],
+        Check("percentile(i, array(0.0, 0.3, 1.0)) FILTER (WHERE b)"),
+        Check("median(z - timestamp'1970-01-01 00:00:00')"),
+        Check("count_if(i > 0)"),
+        *[Check(f"mode({c}, true)") for c in ("i", "s", "y")],
     ]
 
 

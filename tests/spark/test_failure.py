@@ -48,3 +48,19 @@ def test_javas_deepest_cause_is_better_than_nothing() -> None:
         "deepest\n\tat a.b.C"
     )
     assert failure_of("o", text).message == "stream o stopped: FileNotFoundException: deepest"
+
+
+def test_a_message_of_spark_that_ends_where_pythons_begins_gives_way_to_it() -> None:
+    head = "[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed: Traceback (most recent call last):\n"
+    text = HEAD + head + '  File "x.py", line 1, in read\n    raise Boom(1)\n__main__.Boom: the disk of node 7\n' + TAIL
+    assert failure_of("o", text).message == "stream o stopped: Boom: the disk of node 7"
+
+
+def test_an_exception_without_a_message_is_named() -> None:
+    text = HEAD + 'Traceback (most recent call last):\n  File "x.py", line 1\n    assert row\nAssertionError\n' + TAIL
+    assert failure_of("o", text).message == "stream o stopped: AssertionError"
+
+
+def test_a_long_traceback_is_read_in_time() -> None:
+    text = HEAD + "Traceback (most recent call last):\n" + '    File "x.py", line 1\n        call()\n' * 500 + TAIL
+    assert failure_of("o", text).message.startswith("stream o stopped: ")

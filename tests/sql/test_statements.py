@@ -83,7 +83,6 @@ def test_a_source_with_everything() -> None:
         ("DECIMAL(10,2)", "decimal(10,2)"),
         ("NUMERIC(5)", "decimal(5,0)"),
         ("DECIMAL", "decimal(10,0)"),
-        ("VARCHAR(10)", "varchar(10)"),
         ("TIMESTAMP_NTZ", "timestamp_ntz"),
         ("ARRAY<ARRAY<INT>>", "array<array<int>>"),
         ("MAP<STRING, ARRAY<DOUBLE>>", "map<string,array<double>>"),
@@ -196,3 +195,17 @@ def test_an_ad_hoc_query_says_what_it_reads(sql: str, tables: tuple[str, ...], s
     assert isinstance(select, Select)
     assert select.tables == tables
     assert select.spark_sql == (spark_sql or sql)
+
+
+def test_fields_of_structs_give_the_identity_and_the_time_of_a_row() -> None:
+    made = source(
+        "CREATE SOURCE a (e STRUCT<Id: STRING, at: TIMESTAMP, `odd name`: STRUCT<x: INT>>, `e.id` INT, "
+        "WATERMARK FOR E.at AS e.at - INTERVAL '5' SECOND, DEDUPLICATE BY e.id, e.`odd name`.x WITHIN '1m')"
+    ).source
+    assert made.dedup == Dedup(("e.Id", "e.odd name.x"), 60_000_000)
+    assert (made.event_time, made.watermark_lag) == (EventTime("e.at", "spark"), 5_000_000)
+    assert made.messages == (EventTime("e.at", "spark"),)
+    declared = source(
+        "CREATE SOURCE a (e STRUCT<at: BIGINT>, EVENT TIME e.at TYPE unixtimestamp_ms, WATERMARK FOR e.at AS e.at)"
+    ).source
+    assert (declared.messages, declared.watermark_lag) == ((EventTime("e.at", "unixtimestamp_ms"),), 0)

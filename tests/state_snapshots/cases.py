@@ -5,7 +5,7 @@ A case must stay as it is once a release has written it; new ones are added besi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -17,6 +17,16 @@ from eventide.kernels.contract import KernelSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
+from eventide.plan.joins import (
+    Asof,
+    Interval,
+    JoinBound,
+    Nearest,
+    OverlappingPanes,
+    OverlappingSessions,
+    SameWindow,
+)
+from eventide.plan.windows import Cumulate, Hop, Tumble
 from tests.kernels import harness
 from tests.kernels.harness import (
     BIGINT,
@@ -27,6 +37,7 @@ from tests.kernels.harness import (
     Driver,
     Row,
     cumulating_spec,
+    join_spec,
     paned_spec,
     session_spec,
     slide_spec,
@@ -36,8 +47,8 @@ Step = Callable[[Driver], Any]
 DECIMAL, BOOLEAN, DATE = pa.decimal128(10, 2), pa.bool_(), pa.date32()
 
 
-def batch(*rows: Row, watermark: int | None = None) -> Step:
-    return lambda driver: driver.batch(list(rows), watermark)
+def batch(*rows: Row, watermark: int | None = None, right: Sequence[Row] = ()) -> Step:
+    return lambda driver: driver.batch(list(rows), watermark, list(right))
 
 
 def advance(watermark: int) -> Step:
@@ -89,7 +100,8 @@ def times(state: int, rows: pa.RecordBatch) -> int:
 PRODUCT = UserAggregate(lambda: 1, times, lambda one, other: one * other, lambda state: state, "bigint", "bigint")
 
 # (function, inputs, result, more)
-CALLS: list[tuple[str, tuple[str, ...], pa.DataType, dict[str, Any]]] = [
+Calls = list[tuple[str, tuple[str, ...], pa.DataType, dict[str, Any]]]
+CALLS: Calls = [
     ("count", (), BIGINT, {}),
     ("count", ("__i0", "__i4"), BIGINT, {"distinct": True}),
     ("sum", ("__i0",), BIGINT, {}),
@@ -110,13 +122,18 @@ CALLS: list[tuple[str, tuple[str, ...], pa.DataType, dict[str, Any]]] = [
     *[(name, ("__i0",), BIGINT, {"parameters": ("0.5",)}) for name in ("percentile_approx", "approx_percentile")],
     ("product", ("__i0",), BIGINT, {"user": PRODUCT, "state_type": BIGINT}),
 ]
+COUNTED_CALLS: Calls = [  # apart, since the state of the others is kept as it was
+    ("median", ("__i2",), DOUBLE, {}),
+    ("percentile", ("__i0",), pa.list_(DOUBLE), {"parameters": ("array(0.1, 0.9)",)}),
+    ("mode", ("__i4",), STRING, {}),
+]
 _TYPES = {"__i0": BIGINT, "__i1": BOOLEAN, "__i2": DOUBLE, "__i3": DECIMAL, "__i4": STRING, "__i5": DATE}
 
 
-def every_aggregate() -> tuple[AggregateSpec, ...]:
+def aggregates_of(calls: Calls) -> tuple[AggregateSpec, ...]:
     return tuple(
         AggregateSpec(f"__a{number}", function, inputs, tuple(_TYPES[name] for name in inputs), result, **more)
-        for number, (function, inputs, result, more) in enumerate(CALLS)
+        for number, (function, inputs, result, more) in enumerate(calls)
     )
 
 
@@ -130,11 +147,46 @@ MANY = [
     batch(*[(n * 7 % 900, "ABC"[n % 3], n) for n in range(start, start + 20)], watermark=start * 9)
     for start in (0, 20, 40)
 ]
-WIDE = {**KEYED, "aggregates": every_aggregate()}
+WIDE = {**KEYED, "aggregates": aggregates_of(CALLS)}
+COUNTED = {**KEYED, "aggregates": aggregates_of(COUNTED_CALLS)}
+
+# Rows of two sides: some match at once, some later, some never; the keys of a few are NULL.
+MEETING = [
+    batch((1, "A", 1), (2, "B", 5), (11, "A", 3), right=[(3, "A", 7), (14, None, 8)]),
+    batch((4, "Ü", 2), (12, None, 4), watermark=2, right=[(2, "Ü", 9), (13, "B", 1), (16, "A", 6)]),
+]
+MEETING_MORE = [
+    batch((5, "A", 8), (13, "B", 1), watermark=4, right=[(6, "B", 2), (12, "A", 3)]),
+    batch((21, "C", 9), watermark=10, right=[(20, "C", 4), (1, "A", 5)]),
+    advance(99),
+]
+
+
+def joined(bound: JoinBound, kind: str = "full", *steps: Step, **more: Any) -> Case:
+    return Case(join_spec(bound, kind, **more), [*MEETING, *steps], MEETING_MORE)
+
+
+JOINS = {
+    "join_tumble": joined(SameWindow(Tumble(10))),
+    "join_tumble_at_close": joined(SameWindow(Tumble(10)), "inner", at_close=True),
+    "join_tumble_flushed": joined(SameWindow(Tumble(10)), "left", flush),
+    "join_hop": joined(SameWindow(Hop(10, 4, 1))),
+    "join_cumulate_semi": joined(SameWindow(Cumulate(20, 5)), "left semi"),
+    "join_panes": joined(OverlappingPanes(Tumble(10), Hop(8, 4))),
+    "join_interval": joined(Interval(-3, 5), lateness=2),
+    "join_interval_anti": joined(Interval(-3, 5), "left anti"),
+    "join_sessions": joined(OverlappingSessions(5)),
+    "join_sessions_flushed": joined(OverlappingSessions(5), "left", flush),
+    "join_asof": joined(Asof(), "left"),
+    "join_asof_after": joined(Asof(Nearest.AFTER, tolerance=30), "left"),
+    "join_asof_either": joined(Asof(Nearest.EITHER), "inner"),
+}
 
 CASES = {
     "tumble": Case(panes(10, 10), SOME, MORE),
     "tumble_every_aggregate": Case(paned_spec(10, 10, **WIDE), SOME, MORE, wide),
+    "tumble_counted_aggregates": Case(paned_spec(10, 10, **COUNTED), SOME, MORE, wide),
+    "session_counted_aggregates": Case(session_spec(5, **COUNTED), SOME, MORE, wide),
     "tumble_key_types": Case(
         paned_spec(10, 10, **{**KEYED_SUMS, "keys": (("d", "__i3"), ("y", "__i5")), "key_types": (DECIMAL, DATE)}),
         SOME,
@@ -170,4 +222,5 @@ CASES = {
         [batch((1, "A", 1, "x"), (2, "B", 5, "y")), batch((3, "A", 2, "x"), (4, "A", 2, None), watermark=2)],
         [batch((5, "A", 8, "y"), (6, "A", 8, "z"), watermark=4), advance(99)],
     ),
+    **JOINS,
 }

@@ -19,9 +19,10 @@ from eventide.app.model import App, Settings, TimeDefaults
 from eventide.app.section import Section, scalar
 from eventide.errors import EngineError, OptionError, suggest
 from eventide.plan.logical import Source
+from eventide.plan.names import backticked
 from eventide.plan.side_output import METRICS_ONLY, REINJECT
 from eventide.sql.catalog import Catalog
-from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, with_clause
+from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
 from eventide.sql.options import SINK_CONNECTORS, SINK_OPTIONS, SOURCE_CONNECTORS, SOURCE_OPTIONS, Connector
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateSource
@@ -34,11 +35,11 @@ _APP = (
 _LAG = {"watermark_lag": "watermark.lag", "eventtime.lateTolerance": "watermark.lag"}
 
 
-def load_app(text: str) -> App:
+def load_app(text: str, allow_jvm_calls: bool = False) -> App:
     """An app file as statements and settings; raises an error for any mistake in it."""
     tables = _tables(text)
     settings, defaults = _read_app_section(tables["app"])
-    catalog = Catalog()
+    catalog = Catalog(allow_jvm_calls)
     texts: list[str] = []
     for name, values in tables["sources"].items():
         texts.append(_apply(catalog, _source(name, values, defaults)))

@@ -9,9 +9,10 @@ from eventide.app.section import Section
 from eventide.errors import OptionError
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.logical import Source
+from eventide.plan.names import backticked
 from eventide.plan.side_output import KEYS as ROUTE_KEYS, KINDS
 from eventide.sql.catalog import Catalog
-from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, string, with_clause
+from eventide.sql.fragments import Assembled, Fragment, Literal, Part, string, with_clause
 from eventide.sql.joins import join_below
 from eventide.sql.options import STREAM_OPTIONS
 from eventide.sql.parser import parse_statements

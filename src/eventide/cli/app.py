@@ -31,7 +31,12 @@ Checkpoint = Annotated[
 Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated.")]
 Shards = Annotated[
     int | None,
-    typer.Option(min=1, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."),
+    typer.Option(
+        min=1, max=4096, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."
+    ),
+]
+AllowJvmCalls = Annotated[
+    bool, typer.Option("--allow-jvm-calls", help="Let SQL call java_method and reflect, which run any code of the JVM.")
 ]
 LocalSpeed = Annotated[
     bool | None,
@@ -77,11 +82,12 @@ def run(
     conf: Conf = None,
     shards: Shards = None,
     local_speed: LocalSpeed = None,
+    allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
     """Run a SQL or app file until it is stopped, or once. Ctrl-C stops cleanly, a second Ctrl-C at once."""
     from eventide.cli.runner import Connection, run as run_file
 
-    connection = Connection(checkpoint, master, _settings(conf), shards, local_speed)
+    connection = Connection(checkpoint, master, _settings(conf), shards, local_speed, allow_jvm_calls)
     run_file(file, connection, once=once, flush=flush, console=stdout())
 
 
@@ -92,13 +98,14 @@ def sql(
     conf: Conf = None,
     shards: Shards = None,
     local_speed: LocalSpeed = None,
+    allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
-    """An interactive shell. Also takes SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
+    """Start an interactive shell. Also reads SQL from a pipe: echo 'SHOW STREAMS;' | eventide sql."""
     from eventide.cli.runner import Connection
     from eventide.cli.shell import Quit, Shell
 
     console = stdout()
-    db = Connection(checkpoint, master, _settings(conf), shards, local_speed).open(console)
+    db = Connection(checkpoint, master, _settings(conf), shards, local_speed, allow_jvm_calls).open(console)
     shell = Shell(db, console, stderr())
     try:
         if sys.stdin.isatty():
@@ -126,11 +133,17 @@ def validate(
         Path | None,
         typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can continue from it."),
     ] = None,
+    function: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A function that Spark has not, but the session will; may be repeated."),
+    ] = None,
+    allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:
     """Check a SQL or app file without Spark; with --against, also whether it can continue from a checkpoint."""
-    from eventide.cli.files import read_program
+    from eventide.cli.files import check_functions, read_program
 
-    program = read_program(file)
+    program = read_program(file, allow_jvm_calls, against)
+    check_functions(program, function or ())
     stdout().print(f"[green]ok[/green]: {program.summary()}")
     if against is not None:
         from eventide.cli.resume import print_resume
@@ -144,7 +157,7 @@ def explain(file: File, stream: Annotated[str | None, typer.Argument(help="One s
     """Show the plan of a file's streams without starting Spark."""
     from eventide.cli.files import read_program
 
-    stdout().print(read_program(file).explain(stream), markup=False, soft_wrap=True)
+    stdout().print(read_program(file, allow_jvm_calls=True).explain(stream), markup=False, soft_wrap=True)
 
 
 @app.command()

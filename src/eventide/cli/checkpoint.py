@@ -31,7 +31,7 @@ def catalog_of(layout: Layout) -> Catalog:
     from eventide.sql.catalog import Catalog
     from eventide.storage.atomic import read_json
 
-    return Catalog.from_texts(read_json(layout.catalog))
+    return Catalog.from_texts(read_json(layout.catalog), allow_jvm_calls=True)  # nothing of it is run
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,11 @@ from pathlib import Path
 
 def why_of(checkpoint: Path, name: str) -> str:
     from eventide.cli.checkpoint import open_stream
-    from eventide.diagnose.why import why
+    from eventide.diagnose.why import Seen, why
 
-    kept = open_stream(checkpoint, name)
-    return why(kept.stream, kept.account, watermark=kept.watermark, now=time.time_ns() // 1000)
+    def seen(stream: str) -> Seen:
+        kept = open_stream(checkpoint, stream)
+        return Seen(kept.stream, kept.account, kept.watermark)
+
+    first = seen(name)
+    return why(first.stream, first.account, watermark=first.watermark, now=time.time_ns() // 1000, read=seen)

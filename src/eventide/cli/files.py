@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,36 +52,60 @@ class Checked:
         from eventide.plan.explain import explain
 
         if stream is None:
-            return "\n\n".join(explain(physical) for physical in self.plans.values())
+            return "\n\n".join(self.explain(name) for name in self.catalog.streams)
         if stream not in self.plans:
-            raise CatalogError(f"no stream {stream}", help=suggest(stream, self.plans))
-        return explain(self.plans[stream])
+            raise CatalogError(f"no stream {stream}", help=suggest(stream, self.catalog.streams))
+        return explain(self.plans[stream], read=self.plans.get)
 
 
-def read_program(file: Path) -> Checked:
-    """A SQL file, or an app file if its name ends with .toml, checked as far as possible without Spark."""
+def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
+    """A SQL file, or an app file if its name ends with .toml, checked as far as possible without Spark.
+
+    With a `checkpoint` the file may drop what is there.
+    """
     text = read_text(file)
-    return check_app(text) if file.suffix.lower() == ".toml" else check(text)
+    if file.suffix.lower() == ".toml":
+        return check_app(text, allow_jvm_calls)
+    return check(text, allow_jvm_calls, checkpoint)
 
 
-def check_app(toml: str) -> Checked:
+def check_functions(program: Checked, others: Collection[str] = ()) -> None:
+    """Raise for the first function that neither Spark nor `others` have."""
+    from eventide.sql.functions import check_known
+    from eventide.sql.parser import parse_statements
+    from eventide.sql.statements import CreateSink, CreateSource, CreateStream
+
+    for statement in parse_statements(program.sql):
+        if isinstance(statement, CreateSource | CreateStream | CreateSink):
+            check_known(statement, others)
+
+
+def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
     """Raises every error in an app file that can be found without Spark."""
     from eventide.app.reader import load_app
     from eventide.plan.planner import plan
 
-    app = load_app(toml)
+    app = load_app(toml, allow_jvm_calls)
     return Checked(
-        app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.streams.items()}, app.settings
+        app.sql, app.catalog, {name: plan(stream) for name, stream in app.catalog.graph().items()}, app.settings
     )
 
 
-def check(sql: str) -> Checked:
+def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
     """Raises every error in a SQL text that can be found without Spark."""
+    from eventide.cli.checkpoint import catalog_of
     from eventide.plan.planner import plan
     from eventide.sql.catalog import Catalog
     from eventide.sql.parser import parse_statements
+    from eventide.sql.statements import Drop
+    from eventide.storage.layout import Layout
 
-    catalog = Catalog()
+    catalog = Catalog(allow_jvm_calls)
+    layout = None if checkpoint is None else Layout(checkpoint)
+    kept = catalog_of(layout) if layout is not None and layout.catalog.exists() else Catalog()
     for statement in parse_statements(sql):
-        catalog.apply(statement)
-    return Checked(sql, catalog, {name: plan(stream) for name, stream in catalog.streams.items()})
+        if isinstance(statement, Drop) and kept.has(statement) and not catalog.has(statement):
+            kept = kept.without(statement.name)
+        else:
+            catalog.apply(statement)
+    return Checked(sql, catalog, {name: plan(stream) for name, stream in catalog.graph().items()})

@@ -18,6 +18,7 @@ from pygments.lexers.sql import SqlLexer
 
 from eventide.cli.shell import Quit, Shell
 from eventide.cli.statement_text import is_blank, split_statements
+from eventide.secrets import masked
 
 HISTORY = Path("~/.eventide_history")
 KEYWORDS = re.findall(
@@ -80,13 +81,25 @@ def key_bindings() -> KeyBindings:
     return bindings
 
 
+class PrivateHistory(FileHistory):
+    """What was typed, for its owner only and without passwords."""
+
+    def __init__(self, file: Path) -> None:
+        file.touch(mode=0o600)
+        file.chmod(0o600)
+        super().__init__(str(file))
+
+    def store_string(self, string: str) -> None:
+        super().store_string(masked(string))
+
+
 def interact(shell: Shell, history: Path = HISTORY) -> None:
     """Until \\q or Ctrl-D. Ctrl-C drops what was typed."""
     session: PromptSession[str] = PromptSession(
         "eventide> ",
         multiline=True,
         prompt_continuation=lambda width, line, soft: " " * (width - 4) + "... ",
-        history=FileHistory(str(history.expanduser())),
+        history=PrivateHistory(history.expanduser()),
         auto_suggest=AutoSuggestFromHistory(),
         completer=ShellCompleter(shell),
         complete_while_typing=True,

@@ -12,6 +12,7 @@ from eventide.cli.console import stdout
 
 if TYPE_CHECKING:
     from eventide.cli.files import Checked
+    from eventide.plan.logical import Stream
     from eventide.sql.catalog import Catalog
     from eventide.storage.layout import Layout
 
@@ -38,13 +39,15 @@ def print_resume(program: Checked, checkpoint: Path) -> bool:
 def findings(program: Checked, checkpoint: Path) -> list[Finding]:
     from eventide.cli.checkpoint import catalog_of, layout_of
     from eventide.sql.parser import parse_statements
-    from eventide.sql.statements import CreateSink, CreateSource, CreateStream, name_of
+    from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, name_of
 
     layout = layout_of(checkpoint)
     kept, new = catalog_of(layout), program.catalog
-    created = [
-        made for made in parse_statements(program.sql) if isinstance(made, CreateSource | CreateStream | CreateSink)
-    ]
+    statements = parse_statements(program.sql)
+    created = [made for made in statements if isinstance(made, CreateSource | CreateStream | CreateSink)]
+    for statement in statements:
+        if isinstance(statement, Drop) and kept.has(statement):
+            kept = kept.without(statement.name)
     replaced = {name_of(made).lower() for made in created if made.or_replace}
     return [*_sources_and_sinks(kept, new, replaced), *_streams(layout, kept, new, replaced), *_missing(kept, new)]
 
@@ -73,21 +76,32 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
         if settings is None:
             found.append(Finding(f"{name}: new, starts without state"))
             continue
+        old = "\n".join(_kept_text(layout, part) for part in kept.parts(name))
+        given = "\n".join(map(canonical, new.parts(name)))
         if name.lower() in replaced:
             found.append(Finding(f"{name}: CREATE OR REPLACE discards its state and its results", stops=True))
-        elif settings["plan"] != canonical(stream):
-            found.append(
-                Finding(f"{name}: another query\n{difference(settings['plan'], canonical(stream))}", stops=True)
-            )
+        elif old != given:
+            found.append(Finding(f"{name}: another query\n{difference(old, given)}", stops=True))
+        elif stream.options.shards not in (None, settings["shards"]):
+            said = f"'shards' = '{stream.options.shards}', but the checkpoint has {settings['shards']}, which are fixed"
+            found.append(Finding(f"{name}: {said}", stops=True))
         else:
-            wanted = stream.options.shards
-            fixed = (
-                f" (with {settings['shards']} shards, which are fixed)"
-                if wanted not in (None, settings["shards"])
-                else ""
-            )
-            found.append(Finding(f"{name}: continues{fixed}"))
+            found.append(Finding(f"{name}: continues"))
     return found
+
+
+def _kept_text(layout: Layout, stream: Stream) -> str:
+    """What a stream meant when it first ran. Of one that reads streams that has types, which only Spark knows."""
+    from eventide.plan.difference import canonical
+    from eventide.plan.reads import sources_of
+    from eventide.plan.stream_source import is_stream
+    from eventide.storage.atomic import read_json
+
+    settings = read_json(layout.plan(stream.name))
+    if settings is None or any(is_stream(source) for source in sources_of(stream.query)):
+        return canonical(stream)
+    text: str = settings["plan"]
+    return text
 
 
 def _missing(kept: Catalog, new: Catalog) -> list[Finding]:

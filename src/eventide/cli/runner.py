@@ -36,6 +36,7 @@ class Connection:
     conf: dict[str, str] = field(default_factory=dict)
     shards: int | None = None
     local_speed: bool | None = None
+    allow_jvm_calls: bool = False
 
     def over(self, settings: Settings | None) -> Connection:
         """The same, with an app file's settings for whatever the command line does not set."""
@@ -48,6 +49,7 @@ class Connection:
             {**settings.conf, **self.conf},
             self.shards or settings.shards,
             settings.local_speed if self.local_speed is None else self.local_speed,
+            self.allow_jvm_calls,
         )
 
     def open(self, console: Console) -> Database:
@@ -61,6 +63,7 @@ class Connection:
                 conf=self.conf or None,
                 shards=self.shards,
                 local_speed=self.local_speed,
+                allow_jvm_calls=self.allow_jvm_calls,
             )
 
 
@@ -100,7 +103,7 @@ class StopSignals:
 
 def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
     """Raises `StreamFailedError` when a stream fails, after stopping the others."""
-    program = read_program(file)
+    program = read_program(file, connection.allow_jvm_calls, connection.checkpoint)
     connection = connection.over(program.settings)
     console.print(Text(f"{file}: {program.summary()}", style="bold"), soft_wrap=True)
     if connection.checkpoint is None:

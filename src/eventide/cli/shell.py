@@ -75,7 +75,7 @@ class Shell:
         """What completion offers besides keywords and commands."""
         catalog = self._db.catalog
         columns = {column.name for source in catalog.sources.values() for column in source.columns}
-        return sorted({*catalog.sources, *catalog.streams, *catalog.sinks, *columns})
+        return sorted({*catalog.sources, *catalog.streams, *catalog.sinks, *catalog.views, *columns})
 
     def _guard(self, action: Callable[[], None]) -> None:
         started = time.monotonic()

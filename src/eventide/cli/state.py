@@ -68,7 +68,7 @@ def _lines(kept: Kept) -> list[tuple[str, str]]:
     others = [
         (f"{totals[gauge]:,}", gauge)
         for gauge in sorted(totals)
-        if gauge not in words and not gauge.startswith(("max_", "next_", "oldest_"))
+        if gauge not in words and not gauge.startswith(("max_", "next_", "oldest"))
     ]
     oldest = [(_at(min(due)), "watermark at which the oldest closes")] if due else []
     disk = f"{_size(kept.layout.spark(kept.stream.name) / 'state'):,}"

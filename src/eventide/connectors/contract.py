@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from eventide.errors import OptionError
 from eventide.kernels.contract import SEQ
 from eventide.plan.logical import Source
+from eventide.plan.names import backticked
 
 # Hidden columns that travel with the user's. RECEIVED is what the source itself knows about a row's time; SEQ is its
 # place in the order of arrival, or NULL where only the order within a task is known.
@@ -75,5 +76,5 @@ def hidden(seq: Column, received: Column, corrupt: Column) -> list[Column]:
 
 def with_hidden(frame: DataFrame, schema: StructType, received: Column, corrupt: Column) -> DataFrame:
     """Rows of a Spark source, which has no order of arrival, with the hidden columns."""
-    own = [F.col(f"`{field.name}`") for field in schema.fields]
+    own = [F.col(backticked(field.name)) for field in schema.fields]
     return frame.select(*own, *hidden(F.lit(None), received, corrupt))

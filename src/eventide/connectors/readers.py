@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 
 from eventide.connectors.contract import SourceContext
@@ -9,11 +11,17 @@ from eventide.connectors.dataframe import read as dataframe
 from eventide.connectors.embedded import read as embedded
 from eventide.connectors.files import read as files
 from eventide.connectors.rate import read as rate
+from eventide.connectors.secrets import Secrets
 from eventide.connectors.stream import read as stream
 from eventide.plan.logical import Source
 
 _OF_INBOX = {"embedded": embedded.load, "stream": stream.load}
 _READERS = {"dataframe": dataframe.load, "files": files.load, "rate": rate.load}
+
+
+def with_secrets(source: Source) -> Source:
+    """The source as its connector opens it; only to be kept in memory."""
+    return replace(source, options=Secrets(f"the source {source.name}", source.options).options)
 
 
 def source_frame(context: SourceContext, source: Source, inbox: DataFrame | None) -> DataFrame:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from eventide.connectors.console.write import ConsoleSink
 from eventide.connectors.files.write import FilesSink
+from eventide.connectors.secrets import Secrets
 from eventide.connectors.sink import Sink
-from eventide.errors import EnvironmentError
+from eventide.errors import EnvironmentError, OptionError, suggest
 from eventide.plan import logical
+
+CONNECTORS = ("console", "embedded", "files", "postgres")
 
 
 def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] = ()) -> Sink | None:
     """The writer for a sink; None for `embedded`, the stream's own results. `json_columns` hold JSON as text."""
+    secrets = Secrets(f"the sink {sink.name}", sink.options)
     if sink.connector == "files":
-        return FilesSink(sink.options["path"], sink.options.get("format", "json"), identity, json_columns)
+        return FilesSink(secrets.options["path"], sink.options.get("format", "json"), identity, json_columns)
     if sink.connector == "postgres":
-        return _postgres(sink, identity, json_columns)
+        return _postgres(sink, secrets, identity, json_columns)
     if sink.connector == "console":
         return ConsoleSink(sink.name, int(sink.options.get("limit", "20")))
-    return None
+    if sink.connector == "embedded":
+        return None
+    raise OptionError(
+        f"the sink {sink.name} has the connector '{sink.connector}', which nobody writes",
+        help=suggest(sink.connector, CONNECTORS),
+    )
 
 
-def _postgres(sink: logical.Sink, identity: str, json_columns: tuple[str, ...]) -> Sink:
+def _postgres(sink: logical.Sink, secrets: Secrets, identity: str, json_columns: tuple[str, ...]) -> Sink:
     try:
         from eventide.connectors.postgres.write import PostgresSink
     except ImportError:
         raise EnvironmentError(f"the sink {sink.name} needs psycopg", help="pip install 'eventide[postgres]'") from None
-    return PostgresSink(sink.name, sink.options, identity, json_columns)
+    return PostgresSink(sink.name, secrets.options, identity, json_columns, secrets.hide)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from eventide.plan.logical import Source
+from eventide.plan.logical import Named, Source
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
 
@@ -20,14 +20,31 @@ def list_objects(catalog: Catalog, what: str) -> Result:
         (s.name, "source", s.connector, _time(s)) for s in catalog.sources.values()
     ]
     streams: list[tuple[str | None, ...]] = [
-        (s.name, "stream", s.emit.mode.value, s.emit.late_to) for s in catalog.streams.values()
+        (s.name, "stream", s.emit.mode.value, _late_to(catalog, s.name)) for s in catalog.streams.values()
     ]
     sinks: list[tuple[str | None, ...]] = [
         (s.name, "sink", s.connector, s.stream or "side output") for s in catalog.sinks.values()
     ]
-    chosen = {"sources": sources, "streams": streams, "sinks": sinks}.get(what, [*sources, *streams, *sinks])
-    headings = {"sources": ("connector", "event_time"), "streams": ("emit", "late_to"), "sinks": ("connector", "reads")}
+    views: list[tuple[str | None, ...]] = [(v.name, "view", v.query.span.text, None) for v in catalog.views.values()]
+    everything = {"sources": sources, "streams": streams, "sinks": sinks, "views": views}
+    chosen = everything.get(what, [each for listed in everything.values() for each in listed])
+    headings = {
+        "sources": ("connector", "event_time"),
+        "streams": ("emit", "late_to"),
+        "sinks": ("connector", "reads"),
+        "views": ("query", "detail"),
+    }
     return _table(("name", "kind", *headings.get(what, ("how", "detail"))), chosen)
+
+
+def _late_to(catalog: Catalog, stream: str) -> str | None:
+    """The name in LATE DATA TO, whichever part of the stream has the late rows."""
+    return next((part.emit.late_to for part in catalog.parts(stream) if part.emit.late_to is not None), None)
+
+
+def describe_columns(columns: Sequence[Named]) -> Result:
+    """The columns of a view: their types are those that its readers find."""
+    return _table(("column", "type", "role"), [(column.name, "", "") for column in columns])
 
 
 def describe_object(thing: Source | pa.Schema) -> Result:

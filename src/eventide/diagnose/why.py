@@ -6,16 +6,28 @@ A pure function of the stream's definition and of its last account: it works on 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from eventide.diagnose.join_words import gives_on_arrival, kept_text, rule_text
 from eventide.eventtime.durations import format_duration
-from eventide.plan.logical import Filter, Forward, Join, Project, Query, Relation, Stream, Union, WindowAggregate
+from eventide.plan.logical import (
+    Explode,
+    Filter,
+    Forward,
+    Join,
+    Project,
+    Query,
+    Relation,
+    Stream,
+    Union,
+    WindowAggregate,
+)
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import relations_of, window_of
+from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
 from eventide.plan.windows import Cumulate, Session, Slide, Unbounded
 from eventide.storage.results import Account
 
@@ -24,13 +36,40 @@ _OPEN = ("open_windows", "buffer_size")  # gauges of what is waiting for time to
 NEXT_CLOSE = "next_close"  # the gauge of the watermark at which a shard will next emit, in microseconds
 
 
-def why(stream: Stream, account: Account | None, *, watermark: int | None, now: int, idle: Collection[str] = ()) -> str:
-    """What keeps `stream` from emitting rows.
+@dataclass(frozen=True)
+class Seen:
+    """What is known of a stream: the account of its last batch, and the newest watermark.
 
-    `account` is that of its last batch, `watermark` the newest one known, `now` the clock, in microseconds; `idle` are
-    the sources that have been silent for longer than their idle timeout.
+    `idle` are the sources that have been silent for longer than their idle timeout.
     """
-    return "\n".join(_Case(stream, plan(stream), account, watermark, now, frozenset(idle)).lines())
+
+    stream: Stream
+    account: Account | None
+    watermark: int | None
+    idle: Collection[str] = ()
+
+
+def why(
+    stream: Stream,
+    account: Account | None,
+    *,
+    watermark: int | None,
+    now: int,
+    idle: Collection[str] = (),
+    read: Callable[[str], Seen] | None = None,
+) -> str:
+    """What keeps `stream` from emitting rows: see `Seen`; `now` is the clock, in microseconds.
+
+    `read` tells of the streams that it reads, so that the answer goes down to the sources.
+    """
+    case = _Case(stream, plan(stream), account, watermark, now, frozenset(idle), read)
+    first, *rest = case.chain()
+    told = case.lines()
+    if len(rest) > 1:
+        told.insert(
+            0, ", and ".join([f"{first} waits for {rest[0]}", *(f"that for {each}" for each in rest[1:])]) + "."
+        )
+    return "\n".join(told)
 
 
 @dataclass(frozen=True)
@@ -41,13 +80,50 @@ class _Case:
     watermark: int | None
     now: int
     idle: frozenset[str]
+    read: Callable[[str], Seen] | None = None
+    needed: int | None = None  # the watermark for which a reader waits, in place of what is open here
+
+    def chain(self) -> list[str]:
+        """The names of what waits, from the stream down to the source at the end; itself alone if nothing waits."""
+        name = self.stream.name
+        if self._is_clocked or (self.needed is None and (self._gives_at_once or (self._has_rows and not self._open))):
+            return [name]
+        behind = self._behind if self._has_rows else self._names
+        below = self._upstream(behind[0]) if behind else None
+        if below is not None:
+            return [name, *below.chain()]
+        return [name, f"the source {behind[0]}"] if behind else [name]
+
+    def _upstream(self, name: str) -> _Case | None:
+        """The stream behind one of the inputs, if it is one, with the watermark that is wanted of it."""
+        source = self._inputs[name].source
+        if self.read is None or not is_stream(source) or IS_LATE in source.options:
+            return None
+        seen = self.read(source.options[STREAM])
+        target = None if self._next is None else self._next + seen.stream.emit.allowed_lateness
+        return _Case(
+            seen.stream,
+            plan(seen.stream),
+            seen.account,
+            seen.watermark,
+            self.now,
+            frozenset(seen.idle),
+            self.read,
+            target,
+        )
+
+    @property
+    def _has_rows(self) -> bool:
+        return self.account is not None and bool(self.account.totals.get("rows_in"))
 
     def lines(self) -> list[str]:
         name, account = self.stream.name, self.account
         if account is None:
             return [f"{name} has not run yet. db.tick() or db.start() runs it, or `eventide run` on the command line."]
         if not account.totals.get("rows_in"):
-            return [f"{name}: no row has come in from {_listed(self._names)}.", *self._filters()]
+            below = [case for each in self._names if (case := self._upstream(each)) is not None]
+            told = [line for case in below for line in case.lines()]
+            return [f"{name}: no row has come in from {_listed(self._names)}.", *self._filters(), *told]
         if self._gives_at_once:
             return [f"{name} is not waiting for anything: {self._gives_at_once}", *self._asides()]
         if account.totals.get("error", 0) == account.totals["rows_in"]:
@@ -95,6 +171,8 @@ class _Case:
     @property
     def _next(self) -> int | None:
         """The watermark at which the first of them closes, if known; shards without any do not count."""
+        if self.needed is not None:
+            return self.needed
         gauges = self.account.gauges if self.account else {}
         due = [gauges.get(f"{NEXT_CLOSE}#{shard}") for shard, count in self._waiting.items() if count]
         return min((value for value in due if value is not None), default=None)
@@ -211,16 +289,34 @@ class _Case:
                 "That is enough: it closes with the next batch. If the stream is not running, db.tick() or "
                 "db.start() runs it.",
             ]
-        behind = [
-            name for name in self._names if target is None or self._marks(name).get("watermark", target - 1) < target
-        ]
+        behind = self._behind
         if not behind:
             return [*told, "Its sources are already past that: it closes with the next batch, which db.tick() runs."]
+        below = {name: self._upstream(name) for name in behind}
+        sources = [name for name in behind if below[name] is None]
         return [
             *told,
-            *(line for name in behind for line in self._holder(name, target, alone=len(behind) == 1)),
-            *self._ways_out(behind),
+            *(line for name in sources for line in self._holder(name, target, alone=len(behind) == 1)),
+            *(self._ways_out(sources) if sources else ()),
+            *(line for case in below.values() if case is not None for line in case.wanted()),
         ]
+
+    @property
+    def _behind(self) -> list[str]:
+        """The inputs whose watermark has not got as far as is needed."""
+        target = self._next
+        return [
+            name for name in self._names if target is None or self._marks(name).get("watermark", target - 1) < target
+        ]
+
+    def wanted(self) -> list[str]:
+        """What keeps the stream from getting as far as a reader needs."""
+        name = self.stream.name
+        if not self._has_rows:
+            return self.lines()
+        until = "" if self.needed is None else f" until {_at(self.needed)}"
+        rule = f"It reads {name}, which must know its input{until}."
+        return [rule, *(self._by_clock() if self._is_clocked else self._by_rows())]
 
     @property
     def _origin(self) -> str:
@@ -349,7 +445,7 @@ def _conditions(relation: Relation) -> list[str]:
     match relation:
         case Filter():
             return [*_conditions(relation.input), relation.condition]
-        case Project():
+        case Project() | Explode():
             return _conditions(relation.input)
         case Union():
             return [condition for part in relation.inputs for condition in _conditions(part)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from eventide.errors import OptionError
+from eventide.errors import OptionError, shortened
 
 MICROSECOND = 1
 MILLISECOND = 1_000
@@ -37,17 +37,28 @@ _ISO = re.compile(
     r"P(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?(?:T(?:(?P<h>\d+(?:\.\d+)?)H)?(?:(?P<m>\d+(?:\.\d+)?)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
     re.IGNORECASE,
 )
+LONGEST = 3_652_500 * DAY  # ten thousand years: sums of a few of them and of any time fit in 64 bits
+_MOST_DIGITS = 30
 _HELP = "write a number and a unit, such as '5 seconds', '30s', '1 minute 30 seconds' or 'PT5S'"
 
 
-def parse_duration(text: str) -> int:
-    """Microseconds in `text`; an `OptionError` that says what to write if it is not a duration of zero or more."""
+def parse_duration(text: str, signed: bool = False) -> int:
+    """Microseconds in `text`; an `OptionError` that says what to write if it is not a duration.
+
+    A duration is zero or more, unless it is `signed`.
+    """
     stripped = text.strip()
+    if re.search(rf"\d{{{_MOST_DIGITS + 1}}}", stripped):
+        raise OptionError(f"'{shortened(text)}' is not a duration: a number has over {_MOST_DIGITS} digits", help=_HELP)
     total = _parse_iso(stripped) if stripped[:1] in ("P", "p") else _parse_parts(stripped)
     if total is None:
         raise OptionError(f"'{text}' is not a duration", help=_HELP)
-    if total < 0:
+    if total < 0 and not signed:
         raise OptionError(f"the duration '{text}' is negative", help="write a duration of zero or more")
+    if abs(total) > LONGEST:
+        raise OptionError(
+            f"the duration '{text}' is longer than ten thousand years", help="the longest is '3652500 days'"
+        )
     if total.denominator != 1:
         raise OptionError(
             f"the duration '{text}' is finer than a microsecond",

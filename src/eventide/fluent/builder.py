@@ -3,8 +3,8 @@
     eventide.stream(df, name="clicks").event_time("ts", type="unixtimestamp_ms", lag="5 seconds")
         .where("v > 0").group_by("k").window(eventide.tumble("10 seconds")).agg(n="count(*)", total="sum(v)")
 
-Every step returns a new object and leaves the old one as it was. Expressions are Spark SQL. The steps are assembled
-into the equivalent SQL and lowered like any SQL, so that both have equal plans and the same errors.
+Every step returns a new object and leaves the old one as it was. Expressions are Spark SQL or Columns. The steps are
+assembled into the equivalent SQL and lowered like any SQL, so that both have equal plans and the same errors.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eventide.errors import EngineError, OptionError, suggest
+from eventide.fluent.expressions import Expression, fragment
 from eventide.fluent.joins import JoinInput, asof_join, join
 from eventide.fluent.origins import Origin, Sources
 from eventide.fluent.windows import Duration, IntervalStep, WindowStep, duration_text
 from eventide.plan.explain import explain
 from eventide.plan.logical import Stream, WindowAggregate
 from eventide.plan.modes import EmitMode, LatePolicy
-from eventide.plan.names import quoted
+from eventide.plan.names import backticked, quoted
 from eventide.plan.planner import plan
 from eventide.plan.validate import validate
 from eventide.plan.windows import Slide
 from eventide.sql.cursor import Cursor
 from eventide.sql.dialect import tokenize
-from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, checked, with_clause
+from eventide.sql.fragments import Assembled, Fragment, Literal, Part, checked, with_clause
 from eventide.sql.lower import lower
 from eventide.sql.parser import parse_statements
 from eventide.sql.query import parse_query
@@ -113,14 +114,14 @@ class FluentStream:
 
     # FROM, WHERE and SELECT ---------------------------------------------------------------------------------------
 
-    def where(self, condition: str) -> FluentStream:
+    def where(self, condition: Expression) -> FluentStream:
         """Keep the rows for which `condition` holds; several conditions must all hold."""
         if self._is_grouped:
             raise OptionError("where() comes before group_by() and window()", help="filter groups with having()")
         inner = self._nested() if self._items else self
-        return replace(inner, _filters=(*inner._filters, checked(Fragment("where()", condition), "a condition")))
+        return replace(inner, _filters=(*inner._filters, checked(fragment("where()", condition), "a condition")))
 
-    def select(self, *items: str) -> FluentStream:
+    def select(self, *items: Expression) -> FluentStream:
         """The columns for the next steps; after `group_by` and `window`, the stream's select list, aggregates
         included.
         """
@@ -128,7 +129,7 @@ class FluentStream:
             raise OptionError("select() needs a column", help="write select('k', 'v * 2 AS w'), or select('*')")
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(
-            inner, _items=tuple((checked(Fragment("select()", item)), "\n") for item in items), _aggregates=()
+            inner, _items=tuple((checked(fragment("select()", item)), "\n") for item in items), _aggregates=()
         )
 
     def union(self, other: FluentStream) -> FluentStream:
@@ -167,9 +168,9 @@ class FluentStream:
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
-    def group_by(self, *keys: str) -> FluentStream:
+    def group_by(self, *keys: Expression) -> FluentStream:
         """The keys of the groups: columns, or expressions such as `upper(x) AS u`."""
-        fragments = tuple(checked(Fragment("group_by()", key)) for key in keys)
+        fragments = tuple(checked(fragment("group_by()", key)) for key in keys)
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _keys=(*inner._keys, *fragments))
 
@@ -182,26 +183,26 @@ class FluentStream:
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _window=window)
 
-    def agg(self, *items: str, **named: str) -> FluentStream:
+    def agg(self, *items: Expression, **named: Expression) -> FluentStream:
         """What to compute: `n="count(*)"`, or "count(*) AS n".
 
         The stream has window_start, window_end, the keys and these, in this order; use `select` for any other list.
         """
         if not items and not named:
             raise OptionError("agg() needs an aggregate", help="write agg(n='count(*)')")
-        listed: list[Item] = [(checked(Fragment("agg()", item), "an aggregate"), "\n") for item in items]
+        listed: list[Item] = [(checked(fragment("agg()", item), "an aggregate"), "\n") for item in items]
         for name, item in named.items():
-            listed.append((checked(Fragment(f"agg({name})", item), "an aggregate"), f"\n AS {backticked(name)}"))
+            listed.append((checked(fragment(f"agg({name})", item), "an aggregate"), f"\n AS {backticked(name)}"))
         inner = self._nested() if self._items and not self._is_grouped else self
         return replace(inner, _items=(), _aggregates=tuple(listed))
 
-    def having(self, condition: str) -> FluentStream:
+    def having(self, condition: Expression) -> FluentStream:
         """Keep the groups for which `condition` holds; it may use aggregates and the stream's columns."""
-        return replace(self, _having=checked(Fragment("having()", condition), "a condition"))
+        return replace(self, _having=checked(fragment("having()", condition), "a condition"))
 
-    def order_by(self, column: str) -> FluentStream:
+    def order_by(self, column: Expression) -> FluentStream:
         """Emit rows in event-time order, as the watermark passes them; `column` is the event time."""
-        return replace(self, _order=checked(Fragment("order_by()", column), "the event-time column"))
+        return replace(self, _order=checked(fragment("order_by()", column), "the event-time column"))
 
     # When rows are emitted, and what happens to late ones
     # ---------------------------------------------------------------
@@ -254,7 +255,13 @@ class FluentStream:
             (statement,) = parse_statements(text.text)
             if not isinstance(statement, CreateStream):
                 raise EngineError(f"{text.text} is not a CREATE STREAM")
-            made = lower(statement, Sources({origin.name: origin.source() for origin in self._origins})).stream
+            lowered = lower(statement, Sources({origin.name: origin.source() for origin in self._origins}))
+        if lowered.inner:
+            raise OptionError(
+                "a stream over DataFrames is one query of Spark, and this would be several",
+                help="write the rows of the first to a topic or files, and read them; or use SQL with db.execute",
+            )
+        made = lowered.stream
         if self._window is not None and self._window.on is None and isinstance(made.query, WindowAggregate):
             made = replace(made, query=replace(made.query, window=self._window.window))
         validate(made)

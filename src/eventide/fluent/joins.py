@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from eventide.errors import OptionError, suggest
 from eventide.fluent.windows import Duration, IntervalStep, WindowStep, duration_text
-from eventide.sql.fragments import Fragment, Literal, Part, backticked, checked
+from eventide.plan.names import backticked
+from eventide.sql.fragments import Fragment, Literal, Part, checked
 
 Parts = tuple[Part, ...]
 

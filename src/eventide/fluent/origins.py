@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from eventide.errors import EngineError
 from eventide.plan.logical import Source, Stream
-from eventide.plan.names import quoted
-from eventide.sql.fragments import Assembled, Fragment, Literal, Part, backticked, with_clause
+from eventide.plan.names import backticked, quoted
+from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateSource
 
@@ -54,3 +54,6 @@ class Sources:
     sources: Mapping[str, Source]
     streams: Mapping[str, Stream] = field(default_factory=dict)
     late_names: Mapping[str, str] = field(default_factory=dict)
+
+    def stream(self, name: str) -> Stream:
+        return self.streams[name]

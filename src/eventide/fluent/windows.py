@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from eventide.errors import OptionError
 from eventide.eventtime.durations import parse_duration
+from eventide.fluent.expressions import Expression, fragment
 from eventide.plan.windows import Slide, Window
 from eventide.sql.dialect import tokenize
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, checked
@@ -52,22 +53,24 @@ class IntervalStep:
     after: Literal
 
 
-def tumble(size: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
+def tumble(size: Duration, *, offset: Duration | None = None, on: Expression | None = None) -> WindowStep:
     """Windows of `size`, one after the other. `on` is a timestamp expression to use in place of the event time."""
     return _window("tumble", {"size": size, "offset": offset}, on)
 
 
-def hop(size: Duration, slide: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
+def hop(size: Duration, slide: Duration, *, offset: Duration | None = None, on: Expression | None = None) -> WindowStep:
     """Windows of `size`, one beginning every `slide`."""
     return _window("hop", {"size": size, "slide": slide, "offset": offset}, on)
 
 
-def cumulate(size: Duration, step: Duration, *, offset: Duration | None = None, on: str | None = None) -> WindowStep:
+def cumulate(
+    size: Duration, step: Duration, *, offset: Duration | None = None, on: Expression | None = None
+) -> WindowStep:
     """Windows that grow by `step` up to `size`, and then begin anew."""
     return _window("cumulate", {"size": size, "step": step, "offset": offset}, on)
 
 
-def session(gap: Duration, *, on: str | None = None) -> WindowStep:
+def session(gap: Duration, *, on: Expression | None = None) -> WindowStep:
     """Windows that end when no row came for longer than `gap`."""
     return _window("session", {"gap": gap}, on)
 
@@ -105,11 +108,11 @@ def duration_text(value: Duration) -> str:
     if isinstance(value, dt.timedelta):
         return f"{value // dt.timedelta(microseconds=1)} microseconds"
     if not isinstance(value, str):
-        raise OptionError(f"a duration is text or a timedelta, not {value!r}", help="write '10 seconds'")
+        raise OptionError(f"a duration must be text or a timedelta, not {value!r}", help="write '10 seconds'")
     return value
 
 
-def _window(function: str, lengths: Mapping[str, Duration | None], on: str | None) -> WindowStep:
+def _window(function: str, lengths: Mapping[str, Duration | None], on: Expression | None) -> WindowStep:
     parts: list[Part] = []
     for name, length in lengths.items():
         if length is not None:
@@ -117,7 +120,7 @@ def _window(function: str, lengths: Mapping[str, Duration | None], on: str | Non
                 f"{', ' if parts else ''}{name.upper()} => ",
                 Literal(f"{function}({name})", duration_text(length)),
             ]
-    time = checked(Fragment(f"{function}(on)", on)) if on is not None else None
+    time = checked(fragment(f"{function}(on)", on)) if on is not None else None
     text = Assembled(f"{function}()", f"{function.upper()}(", time or "ts", ", ", *parts, ")")
     with text.errors():
         call = next(calls(Span(text.text, tuple(tokenize(text.text)))))

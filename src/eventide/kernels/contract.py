@@ -41,6 +41,7 @@ KEY, INPUT, ORIGINAL, RESULT = "__k", "__i", "__o", "__a"
 
 # Columns of main output tables, in front of the keys (KEY + n) and results (RESULT + n).
 WINDOW_START, WINDOW_END, EMIT_EPOCH, OP = "window_start", "window_end", "emit_epoch", "op"
+OLDEST = "oldest"  # gauge: the event time of the oldest row that a kernel may still give
 ROWTIME = "__time"  # the event time of a row that is forwarded or comes out of a join; a window has its end
 MAIN_FIELDS = (
     pa.field(WINDOW_START, pa.timestamp("us", tz="UTC")),
@@ -75,13 +76,15 @@ SIDE_OUTPUT_SCHEMA = pa.schema(
     ]
 )
 
-OLDEST_ROW = "oldest_row"  # gauge: the event time of the oldest row that waits, where rows wait longer than `horizon`
 USED = "used"
 SIDE_KINDS = ("late", "duplicate", "error", "evicted", "rejected", "shed")
 
 
 # The rows of one batch by the number of their input; an input without rows has no entry.
 Batch = Mapping[int, pa.Table]
+
+# The gauges of all shards that have one, by name.
+Gauges = Mapping[str, list[int]]
 
 
 @dataclass(frozen=True)
@@ -193,10 +196,10 @@ class KernelSpec(Protocol):
         """Microseconds of processing time between `on_tick` calls, or None."""
         ...
 
-    def output_watermark(self, watermark: int) -> int:
-        """The watermark of what the kernel gives, under this one of what it gets.
+    def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
+        """The watermark of what the kernel gives, under this one of what it gets; None: it stays where it was.
 
-        The largest that makes none of the rows to come late for a window.
+        The largest that makes none of the rows to come late for a window. `gauges` are those after the batch.
         """
         ...
 

@@ -17,6 +17,7 @@ from eventide.kernels.contract import (
     Batch,
     Clock,
     FoldingKernel,
+    Gauges,
     InputSpec,
     Kernel,
     KernelSpec,
@@ -76,8 +77,8 @@ class IntakeSpec:
     def tick_every(self) -> int | None:
         return self.inner.tick_every
 
-    def output_watermark(self, watermark: int) -> int:
-        return self.inner.output_watermark(watermark)
+    def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
+        return self.inner.output_watermark(watermark, gauges)
 
     @property
     def deduplicates(self) -> bool:

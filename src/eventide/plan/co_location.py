@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from eventide.plan.modes import LatePolicy
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
 from eventide.plan.windows import Tumble
 
 
@@ -29,7 +29,7 @@ def co_location(physical: Physical) -> CoLocation:
             may_move = physical.options.late_policy is LatePolicy.REASSIGN
             stays = isinstance(window, Tumble) and not may_move and not physical.deduplicates
             return CoLocation.WINDOW if stays else CoLocation.EVERYTHING
-        case AggregateWindows() | JoinRows():
+        case AggregateWindows() | JoinRows() | RankRows():
             return CoLocation.KEY if has_keys else CoLocation.EVERYTHING
         case ForwardRows(ordered=True):
             return CoLocation.EVERYTHING

@@ -7,17 +7,19 @@ the number of shards, comments and white space. Its lines are made to be read in
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from eventide.eventtime.durations import format_duration
 from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.logical import (
     AggregateCall,
     Emit,
+    Explode,
     Filter,
     Join,
     Project,
     Query,
+    Rank,
     Relation,
     Scan,
     Source,
@@ -26,7 +28,8 @@ from eventide.plan.logical import (
     Union,
     WindowAggregate,
 )
-from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy
+from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy, RankFunction
+from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
@@ -63,6 +66,12 @@ def window_text(window: Window) -> str:
         case Unbounded():
             return "none" if window.ttl is None else f"none, groups kept for {format_duration(window.ttl)}"
     return f"{text} offset {format_duration(window.offset)}" if window.offset else text
+
+
+def explode_text(step: Explode) -> str:
+    """`explode items as item`."""
+    function = f"{'pos' if step.position else ''}explode{' outer' if step.outer else ''}"
+    return f"{function} {step.sql} as {', '.join(step.names)}"
 
 
 def emit_text(emit: Emit) -> str:
@@ -119,6 +128,9 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
     if isinstance(query, Join):
         yield from _join(query, emit)
         return
+    if isinstance(query, Rank):
+        yield from _rank(query, emit)
+        return
     if isinstance(query, WindowAggregate):
         yield f"window: {window_text(query.window)}"
         yield f"emit: {emit_text(emit)}"
@@ -150,6 +162,24 @@ def _join(query: Join, emit: Emit) -> Iterator[str]:
         yield from (f"{name} column: {c.name}{' ' + c.type if c.type else ''}" for c in side.columns)
 
 
+def rank_text(function: RankFunction, partition: Iterable[str], order: Iterable[tuple[str, bool]]) -> str:
+    """`row_number by window_end, in the order of t descending`."""
+    by = ", ".join(partition) or "nothing"
+    in_order = ", ".join(f"{sql} descending" if descending else sql for sql, descending in order)
+    return f"{function.value} by {by}, in the order of {in_order}"
+
+
+def _rank(query: Rank, emit: Emit) -> Iterator[str]:
+    order = [(item.sql, item.descending) for item in query.order]
+    yield f"place: {rank_text(query.function, query.partition, order)}"
+    yield from (f"nulls: {'first' if item.nulls_first else 'last'}" for item in query.order)
+    yield f"emit: {emit_text(emit)}"
+    if query.where is not None:
+        yield f"where: {query.where}"
+    yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
+    yield from (f"input column: {c.name}{' ' + c.type if c.type else ''}" for c in query.columns)
+
+
 def _relations(query: Query) -> Iterator[str]:
     if not isinstance(query, Join):
         yield from _relation(query.input, "")
@@ -173,13 +203,16 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
     match relation:
         case Scan():
             lag = relation.watermark_lag if relation.watermark_lag is not None else relation.source.watermark_lag
-            yield f"{indent}scan {relation.source.name} watermark lag {format_duration(lag or 0)}"
+            yield f"{indent}scan {without_owner(relation.source.name)} watermark lag {format_duration(lag or 0)}"
             yield from (f"{deeper}{line}" for line in _source(relation.source))
         case Filter():
             yield f"{indent}filter {relation.condition}"
             yield from _relation(relation.input, deeper)
         case Project():
             yield f"{indent}project " + ", ".join(f"{column.sql} as {column.name}" for column in relation.columns)
+            yield from _relation(relation.input, deeper)
+        case Explode():
+            yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
         case Union():
             # a source's ids were compared with those of all others before release 0.2: that is another meaning

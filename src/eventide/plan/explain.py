@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import bound_text, emit_text, join_emit_text, window_text
-from eventide.plan.logical import Filter, Named, Project
+from eventide.plan.difference import bound_text, emit_text, explode_text, join_emit_text, rank_text, window_text
+from eventide.plan.logical import Explode, Filter, Named, Step
 from eventide.plan.modes import LatePolicy
-from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, JoinRows, Physical
+from eventide.plan.physical import (
+    AggregateWindows,
+    EventTimeWatermark,
+    ForwardRows,
+    Input,
+    JoinRows,
+    Physical,
+    RankRows,
+)
+from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
 
 
 @dataclass
@@ -21,14 +30,22 @@ class _Node:
     inputs: list[_Node] = field(default_factory=list)
 
 
-def explain(physical: Physical, *, analyzed: Mapping[str, str] | None = None) -> str:
-    """The plan as text. `analyzed` gives Spark's type of an output, a packed column or an aggregate by its name."""
-    types = analyzed or {}
+Read = Callable[[str], Physical | None]
+
+
+def explain(physical: Physical, *, analyzed: Mapping[str, str] | None = None, read: Read = lambda stream: None) -> str:
+    """The plan as text. `analyzed` gives Spark's type of an output, a packed column or an aggregate by its name.
+
+    `read` gives the plan of a stream that is read, which then stands under the input that reads it.
+    """
+    return "\n".join(_lines(_stream(physical, analyzed or {}, read), "", ""))
+
+
+def _stream(physical: Physical, types: Mapping[str, str], read: Read) -> _Node:
     finish, operator = _finish(physical, types), _operator(physical, types)
     finish.inputs = [operator]
-    operator.inputs = [_input(physical, input, types) for input in physical.inputs]
-    top = _Node(f"Stream {physical.stream.name}", [("plan", physical.plan_id)], [_route(physical, finish)])
-    return "\n".join(_lines(top, "", ""))
+    operator.inputs = [_input(physical, input, types, read) for input in physical.inputs]
+    return _Node(f"Stream {physical.stream.name}", [("plan", physical.plan_id)], [_route(physical, finish)])
 
 
 def _route(physical: Physical, below: _Node) -> _Node:
@@ -57,6 +74,9 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
             facts += [("aggregate", f"{call.name} = {call.sql}{_typed(call.name, types)}") for call in aggregates]
         case JoinRows():
             title, facts = _join(physical, physical.operator)
+        case RankRows(function=function, order=order):
+            partition = [key.name for key in physical.inputs[0].keys]
+            title = f"Place by {rank_text(function, partition, [(key.column, key.descending) for key in order])}"
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
         within = (
@@ -90,17 +110,17 @@ def _pair_columns(columns: tuple[Named, ...], input: Input) -> str:
     return ", ".join(f"{column.name} = {names[column.sql]}" for column in columns) or "no columns"
 
 
-def _input(physical: Physical, input: Input, types: Mapping[str, str]) -> _Node:
+def _input(physical: Physical, input: Input, types: Mapping[str, str], read: Read) -> _Node:
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
     by = ", ".join(key.sql for key in input.keys)
     side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
     title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
     facts = [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
-    return _Node(title, facts, [_watermark(physical, input)])
+    return _Node(title, facts, [_watermark(physical, input, read)])
 
 
-def _watermark(physical: Physical, input: Input) -> _Node:
-    below = _source(input)
+def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
+    below = _source(input, read)
     for step in input.steps:
         below = _step(step, below)
     if isinstance(input.watermark, EventTimeWatermark) and input.watermark.told:
@@ -114,14 +134,21 @@ def _watermark(physical: Physical, input: Input) -> _Node:
     return _Node("Watermark of processing time", [("rule", "the event time of a row is when its batch began")], [below])
 
 
-def _step(step: Filter | Project, below: _Node) -> _Node:
+def _step(step: Step, below: _Node) -> _Node:
+    if isinstance(step, Explode):
+        return _Node(explode_text(step).capitalize(), inputs=[below])
     if isinstance(step, Filter):
         return _Node(f"Filter {step.condition}", inputs=[below])
     return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])
 
 
-def _source(input: Input) -> _Node:
+def _source(input: Input, read: Read) -> _Node:
     source = input.source
+    if is_stream(source):
+        below = read(source.options[STREAM])
+        what = f"Late rows of {source.options[STREAM]}" if IS_LATE in source.options else f"Rows of {source.name}"
+        facts = [("columns", ", ".join(column.name for column in source.columns))]
+        return _Node(what, facts, [] if below is None else [_stream(below, {}, read)])
     facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in source.columns))]
     facts += [(name, value) for name, value in sorted(source.options.items())]
     if source.dedup is not None:

@@ -12,11 +12,12 @@ from eventide.kernels.contract import InputSpec
 from eventide.kernels.intake import InnerSpec, IntakeSpec
 from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.forward import ForwardSpec
+from eventide.kernels.logic.rank import RankSpec, SortKey
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.plan.co_location import late_policy
 from eventide.plan.logical import Named
 from eventide.plan.modes import EmitMode
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, PackedAggregate, Physical
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, PackedAggregate, Physical, RankRows
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -46,6 +47,8 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
             inner = _aggregation(physical, physical.operator, types)
         case JoinRows():
             inner = _join(physical, physical.operator, types)
+        case RankRows():
+            inner = _rank(physical, physical.operator, types)
     within = tuple(None if each.source.dedup is None else each.source.dedup.within for each in physical.inputs)
     spans = within if any(span is not None for span in within) else ()
     return IntakeSpec(inner, late_policy(physical), physical.options.max_lateness, spans)
@@ -102,6 +105,24 @@ def _join(physical: Physical, operator: JoinRows, types: KernelTypes) -> JoinSpe
         inputs=tuple(
             InputSpec(each.source.name, _pairs(each.keys), _pairs(each.originals)) for each in physical.inputs
         ),
+    )
+
+
+def _rank(physical: Physical, operator: RankRows, types: KernelTypes) -> RankSpec:
+    first = physical.inputs[0]
+    partition = tuple(key.sql for key in first.keys)
+    order = tuple(SortKey(key.column, key.descending, key.nulls_first) for key in operator.order)
+    originals = _pairs(first.originals)
+    named = dict.fromkeys((*partition, *(key.column for key in order)))
+    return RankSpec(
+        operator.function,
+        partition,
+        order,
+        originals,
+        tuple(types.packed[0][packed] for _, packed in originals),
+        tuple((name, types.packed[0][name]) for name in named),
+        physical.emit.allowed_lateness,
+        _sources(physical),
     )
 
 

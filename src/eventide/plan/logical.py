@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventide.plan.joins import JoinBound
-from eventide.plan.modes import EmitMode, JoinKind, LatePolicy
+from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
 from eventide.plan.windows import Window
 
@@ -29,7 +29,7 @@ class EventTime:
 
 @dataclass(frozen=True)
 class Dedup:
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # a column, or column.field of one that is a struct
     within: int
 
 
@@ -81,11 +81,26 @@ class Project:
 
 
 @dataclass(frozen=True)
+class Explode:
+    """A row for every element of the array or map `sql`, which `names` hold; `position` puts its number in front.
+
+    A row without elements is left out, unless it is `outer`.
+    """
+
+    input: Relation
+    sql: str
+    names: tuple[str, ...]
+    outer: bool = False
+    position: bool = False
+
+
+@dataclass(frozen=True)
 class Union:
     inputs: tuple[Relation, ...]
 
 
-Relation = Scan | Filter | Project | Union
+Step = Filter | Project | Explode
+Relation = Scan | Step | Union
 
 
 @dataclass(frozen=True)
@@ -175,7 +190,31 @@ class Join:
     at_close: bool = False  # pairs wait until their window closes
 
 
-Query = WindowAggregate | Forward | Join
+@dataclass(frozen=True)
+class SortItem:
+    sql: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Rows of `input` with their place among those that agree in `partition`, when no further one can come on time.
+
+    `where` and `outputs` name columns of `input`, and __place.
+    """
+
+    input: Relation
+    columns: tuple[Column, ...]
+    function: RankFunction
+    partition: tuple[str, ...]
+    order: tuple[SortItem, ...]
+    outputs: tuple[Named, ...]
+    where: str | None = None
+    time: str | None = None
+
+
+Query = WindowAggregate | Forward | Join | Rank
 
 
 @dataclass(frozen=True)

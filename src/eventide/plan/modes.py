@@ -22,6 +22,14 @@ class LatePolicy(Enum):
     REASSIGN = "reassign"  # the same beyond `max_lateness`; within it a row takes the watermark as its event time
 
 
+class RankFunction(Enum):
+    """What a row's place among others is called by."""
+
+    ROW_NUMBER = "row_number"
+    RANK = "rank"
+    DENSE_RANK = "dense_rank"
+
+
 class JoinKind(Enum):
     INNER = "inner"
     LEFT = "left"

@@ -1,10 +1,12 @@
-"""Names in Spark SQL text."""
+"""Names in Spark SQL text, and names of inner streams."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from eventide.kernels.contract import ROWTIME
+from eventide.plan.logical import Column
 
 TIME_OF_PAIR = ROWTIME  # how the outputs of a join name the event time of a pair
 
@@ -23,8 +25,38 @@ _KEYWORDS = frozenset(
 )
 
 
+_INNER = re.compile(r"(.+)(\$\d+)")
+
+
+def inner_name(owner: str, number: int) -> str:
+    """The name of an inner stream: one that a part of the stream `owner` is."""
+    return f"{owner}${number}"
+
+
+def owner_of(name: str) -> str:
+    """The stream to which an inner stream belongs; another stream belongs to itself."""
+    found = _INNER.fullmatch(name)
+    return name if found is None else found[1]
+
+
+def without_owner(name: str) -> str:
+    """The name of an inner stream without that of the stream to which it belongs; other names as they are."""
+    found = _INNER.fullmatch(name)
+    return name if found is None else found[2]
+
+
+def backticked(name: str) -> str:
+    """A name as SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def quoted(name: str) -> str:
     """A column name as it must stand in Spark SQL: bare if that is safe, in backticks otherwise."""
     if _SIMPLE.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
-    return "`" + name.replace("`", "``") + "`"
+    return backticked(name)
+
+
+def field_path(name: str, columns: Iterable[Column]) -> tuple[str, ...]:
+    """The parts of `column.field`; a column may have a dot in its own name."""
+    return (name,) if any(column.name == name for column in columns) else tuple(name.split("."))

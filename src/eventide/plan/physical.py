@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventide.plan.joins import JoinBound
-from eventide.plan.logical import Column, Emit, Filter, Named, Project, Source, Stream, StreamOptions
-from eventide.plan.modes import JoinKind
+from eventide.plan.logical import Column, Emit, Named, Source, Step, Stream, StreamOptions
+from eventide.plan.modes import JoinKind, RankFunction
 from eventide.plan.windows import Window
 from eventide.tasks.expressions import Expression
 
@@ -51,15 +51,15 @@ class Fusion:
 class Input:
     """One thing that the query reads, and what becomes of its rows on their way to the operator.
 
-    `steps` are the filters and projections behind the source, innermost first; `columns` is what they give, and the
-    original event of a payload. `packed` are the columns that travel, each a Spark SQL expression over `columns`; equal
-    expressions travel once. `keys` and `originals` pair the user's names with packed columns. `side` is 1 for the right
-    side of a join, else 0.
+    `steps` are the filters, projections and explosions behind the source, innermost first; `columns` is what they
+    give, and the original event of a payload. `packed` are the columns that travel, each a Spark SQL expression
+    over `columns`; equal expressions travel once. `keys` and `originals` pair the user's names with packed columns.
+    `side` is 1 for the right side of a join, else 0.
     """
 
     source: Source
     columns: tuple[Column, ...]
-    steps: tuple[Filter | Project, ...]  # their `input` fields are not to be read: the order is the tuple's
+    steps: tuple[Step, ...]  # their `input` fields are not to be read: the order is the tuple's
     time: str | None  # SQL override of the event time, over `columns`
     watermark: EventTimeWatermark | ProcessTimeWatermark
     packed: tuple[Named, ...]
@@ -117,7 +117,22 @@ class JoinRows:
     right: tuple[Named, ...]
 
 
-Operator = AggregateWindows | ForwardRows | JoinRows
+@dataclass(frozen=True)
+class SortColumn:
+    column: str  # a packed column
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """The place of rows among those that agree in the inputs' keys."""
+
+    function: RankFunction
+    order: tuple[SortColumn, ...]
+
+
+Operator = AggregateWindows | ForwardRows | JoinRows | RankRows
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,18 @@ from eventide.plan.difference import call_text, canonical
 from eventide.plan.logical import (
     AggregateCall,
     Column,
+    Explode,
     Filter,
     Forward,
     Join,
     JoinSide,
     Named,
     Project,
+    Rank,
     Relation,
     Scan,
     Source,
+    Step,
     Stream,
     Union,
     WindowAggregate,
@@ -30,9 +33,12 @@ from eventide.plan.physical import (
     ForwardRows,
     Input,
     JoinRows,
+    Operator,
     PackedAggregate,
     Physical,
     ProcessTimeWatermark,
+    RankRows,
+    SortColumn,
 )
 from eventide.plan.rules import RULES
 
@@ -61,6 +67,8 @@ def _unoptimized(stream: Stream) -> Physical:
             return _physical(stream, inputs, ForwardRows(query.ordered), None, query.outputs)
         case Join():
             return _join(stream, query)
+        case Rank():
+            return _rank(stream, query)
 
 
 def _aggregate(stream: Stream, query: WindowAggregate) -> Physical:
@@ -112,6 +120,24 @@ def _join(stream: Stream, query: Join) -> Physical:
     return _physical(stream, inputs, operator, query.where, query.outputs)
 
 
+def _rank(stream: Stream, query: Rank) -> Physical:
+    keys = tuple(Named(f"__k{number}", sql) for number, sql in enumerate(query.partition))
+    order = tuple(Named(f"__i{number}", item.sql) for number, item in enumerate(query.order))
+    inputs = _inputs(
+        stream,
+        query.input,
+        query.columns,
+        query.time,
+        packed=(*keys, *order, *_originals(query.columns)),
+        keys=tuple(Named(key.sql, key.name) for key in keys),
+    )
+    columns = tuple(
+        SortColumn(column.name, item.descending, item.nulls_first)
+        for column, item in zip(order, query.order, strict=True)
+    )
+    return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+
+
 def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:
     """The columns of one side that a pair has."""
     names = [f"__{letter}{number}" for number in range(len(side.columns))]
@@ -130,7 +156,7 @@ def _originals(columns: tuple[Column, ...]) -> tuple[Named, ...]:
 def _physical(
     stream: Stream,
     inputs: tuple[Input, ...],
-    operator: AggregateWindows | ForwardRows | JoinRows,
+    operator: Operator,
     having: str | None,
     outputs: tuple[Named, ...],
 ) -> Physical:
@@ -165,12 +191,14 @@ def _inputs(
     )
 
 
-def _named(
-    scan: Scan, steps: tuple[Filter | Project, ...], columns: tuple[Column, ...]
-) -> tuple[Scan, tuple[Filter | Project, ...]]:
+def _named(scan: Scan, steps: tuple[Step, ...], columns: tuple[Column, ...]) -> tuple[Scan, tuple[Step, ...]]:
     """With a last step, if need be, that gives the columns the names that the relation has for them."""
-    projects = [step for step in steps if isinstance(step, Project)]
-    own = [column.name for column in (projects[-1].columns if projects else scan.source.columns)]
+    own = [column.name for column in scan.source.columns]
+    for step in steps:
+        if isinstance(step, Project):
+            own = [column.name for column in step.columns]
+        elif isinstance(step, Explode):
+            own += step.names
     wanted = [column.name for column in columns]
     if own == wanted:
         return scan, steps
@@ -178,14 +206,14 @@ def _named(
     return scan, (*steps, Project(scan, renamed))
 
 
-def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Filter | Project, ...]]]:
+def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
     """One scan with its steps, innermost first, for every source below a UNION ALL."""
     match relation:
         case Scan():
             return [(relation, ())]
         case Union():
             return [part for parts in relation.inputs for part in _flatten(parts)]
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             return [(scan, (*steps, relation)) for scan, steps in _flatten(relation.input)]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from eventide.plan.logical import (
     Column,
+    Explode,
     Filter,
     Join,
     Project,
@@ -36,7 +37,7 @@ def sources_below(relation: Relation) -> Iterator[Source]:
     match relation:
         case Scan():
             yield relation.source
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             yield from sources_below(relation.input)
         case Union():
             for part in relation.inputs:
@@ -61,7 +62,7 @@ def _with_columns(relation: Relation, columns: Mapping[str, tuple[Column, ...]])
         case Scan():
             found = columns.get(relation.source.name, relation.source.columns)
             return replace(relation, source=replace(relation.source, columns=found))
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             return replace(relation, input=_with_columns(relation.input, columns))
         case Union():
             return replace(relation, inputs=tuple(_with_columns(part, columns) for part in relation.inputs))

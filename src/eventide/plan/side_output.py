@@ -21,6 +21,7 @@ METRICS_ONLY, REINJECT = "metrics_only", "reinject"
 KEYS = ("sink", "include_original", "rate_limit", "source")
 KINDS = SIDE_KINDS
 
+_MOST_DIGITS = 12
 _RATE = re.compile(r"\s*(\d+)\s*/\s*(s|m|h|sec|min|hour|second|minute)\s*", re.IGNORECASE)
 _PER = {"s": SECOND, "m": MINUTE, "h": HOUR}
 
@@ -53,6 +54,6 @@ def parse_rate(text: str) -> RateLimit:
     RateLimit(rows=10000, per=1000000)
     """
     found = _RATE.fullmatch(text)
-    if found is None or int(found[1]) == 0:
+    if found is None or len(found[1]) > _MOST_DIGITS or int(found[1]) == 0:
         raise OptionError(f"'{text}' is not a rate", help="write a number and s, m or h, such as 10000/s")
     return RateLimit(int(found[1]), _PER[found[2][0].lower()])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from eventide.plan.logical import Column, EventTime, Join, Source, Stream, WindowAggregate
+from eventide.plan.logical import Column, EventTime, Join, Source, Stream
 from eventide.plan.planner import plan_id
-from eventide.plan.reads import originals_of
+from eventide.plan.reads import originals_of, window_of
+from eventide.plan.windows import Unbounded
 
 CONNECTOR = "stream"
 STREAM, PLAN, IS_LATE = "stream", "plan", "late"  # its options: which stream, what that means, whether its late rows
@@ -16,7 +17,8 @@ def stream_source(name: str, stream: Stream, late: bool) -> Source:
     """What `name` gives to those who read it. Types that only Spark knows are "" and filled in when it is opened."""
     columns = _late_columns(stream) if late else [Column(output.name, "") for output in stream.query.outputs]
     times = [ROWTIME_COLUMN]
-    if not late and isinstance(stream.query, WindowAggregate):
+    window = window_of(stream.query)
+    if not late and window is not None and not isinstance(window, Unbounded):
         times.append(WINDOW_TIME)
     known = {column.name.lower() for column in columns}
     columns += [Column(time, "timestamp") for time in times if time not in known]

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
-from eventide.kernels.aggregates import SUPPORTED, aggregates
+from eventide.kernels.aggregates import aggregates
 from eventide.plan.logical import Forward, Stream
 from eventide.plan.modes import LatePolicy
 
-SUPPORTED_AGGREGATES = SUPPORTED
 USER_AGGREGATES = aggregates
 
 

@@ -10,7 +10,7 @@ import io
 import re
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import (
     DataType,
@@ -24,10 +24,12 @@ from pyspark.sql.types import (
 
 from eventide.errors import SqlError
 from eventide.kernels.contract import EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
-from eventide.plan.logical import Named
-from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical
+from eventide.kernels.logic.rank import PLACE
+from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
 from eventide.tasks.select_list import WINDOW_ID
 
+REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
 _BOUNDS = [StructField(WINDOW_START, TimestampType()), StructField(WINDOW_END, TimestampType())]
 _ROWTIME = StructField(ROWTIME, TimestampType())
 _WINDOW_ID = StructField(WINDOW_ID, StringType())
@@ -71,6 +73,9 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
         case ForwardRows():
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
             return StructType([*users, _ROWTIME])
+        case RankRows():
+            users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
+            return StructType([*users, StructField(PLACE, IntegerType()), _ROWTIME])
         case AggregateWindows():
             head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
             keys = [
@@ -115,7 +120,7 @@ def comparison_type(spark: SparkSession, left: DataType, right: DataType, sql: s
     try:
         with contextlib.redirect_stdout(text):  # only here does Spark show its casts
             frame.select(F.expr("lk = rk").alias("same")).explain("extended")
-    except AnalysisException as error:
+    except REFUSED as error:
         raise SqlError(f"{sql}: {first_sentence(error)}", help="cast one side to the type of the other") from None
     casts = re.findall(r"cast\([lr]k#\d+L? as (decimal\(\d+,\s*\d+\)|[^()]+)\)", text.getvalue())
     return DataType.fromDDL(casts[0]) if casts else left
@@ -135,28 +140,38 @@ def _typed(frame: DataFrame, columns: tuple[Named, ...]) -> Packed:
     """The fields that `columns` give over `frame`; the one that fails is named in the error."""
     try:
         schema = frame.select(*[F.expr(c.sql).alias(c.name) for c in columns]).schema
-    except (AnalysisException, ParseException):
+    except REFUSED:
         for column in columns:
             _check_one(frame, column)
         raise
     return {field.name: field for field in schema.fields}
 
 
+def check_step(frame: DataFrame, step: Step) -> None:
+    """Raise what Spark finds wrong with a step, with the expression that it is about."""
+    if isinstance(step, Filter):
+        _check(frame, step.condition)
+    elif isinstance(step, Explode):
+        _check_one(frame, Named(step.names[-1], f"explode({step.sql})"))
+    else:
+        _typed(frame, step.columns)
+
+
 def _check_one(frame: DataFrame, column: Named) -> None:
     try:
         _ = frame.select(F.expr(column.sql).alias(column.name)).schema
-    except (AnalysisException, ParseException) as error:
+    except REFUSED as error:
         raise SqlError(f"{column.sql}: {first_sentence(error)}") from None
 
 
 def _check(frame: DataFrame, condition: str) -> None:
     try:
         _ = frame.where(F.expr(condition)).schema
-    except (AnalysisException, ParseException) as error:
+    except REFUSED as error:
         raise SqlError(f"{condition}: {first_sentence(error)}") from None
 
 
 def first_sentence(error: Exception) -> str:
     """Spark's message without its error class, its plan and its query context."""
-    text = str(error).split("\n")[0]
+    text = str(error).strip().split("\n")[0]
     return text.split("] ", 1)[1].split(" SQLSTATE")[0] if text.startswith("[") and "] " in text else text

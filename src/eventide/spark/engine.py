@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
 
 from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext
 from eventide.connectors.dataframe.read import ddl
 from eventide.connectors.foreach.write import ForeachSink, Function
+from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, SqlError
@@ -27,7 +28,7 @@ from eventide.plan.reads import sources_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions
-from eventide.spark.analysis import first_sentence
+from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.inputs import unfused
 from eventide.spark.replay import check_replayable, corrections
@@ -64,6 +65,7 @@ class Engine:
         """`options` are for a Spark that is started here, where `spark` is None."""
         self._layout = layout
         self._owns_spark = spark is None
+        self._asked_shards = shards
         self._local_speed = options.local_speed
         self.spark = sessions.acquire(options) if spark is None else spark
         self._default_shards = shards or sessions.default_shards(self.spark)
@@ -245,7 +247,7 @@ class Engine:
             sessions.frame_of(session, table).createOrReplaceTempView(f"`{name}`")
         try:
             return session.sql(sql).toArrow()
-        except (AnalysisException, ParseException) as error:
+        except REFUSED as error:
             raise SqlError(first_sentence(error)) from None
 
     def close(self) -> None:
@@ -259,13 +261,18 @@ class Engine:
 
     def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         name = physical.stream.name
+        opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
+        physical = replace(physical, inputs=opened)
         session = self._session(shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
         context = SourceContext(
             session, self._layout.inbox(name), self._layout.root / "sources", self._layout.root / "streams", scans
         )
-        compiled = compile_stream(physical, context, shards, decodes=decodes)
+        try:
+            compiled = compile_stream(physical, context, shards, decodes=decodes)
+        except REFUSED as error:
+            raise SqlError(first_sentence(error)) from None
         sessions.start_workers(session)
         return compiled
 
@@ -300,6 +307,13 @@ class Engine:
             raise moved(kept["place"], place)
         if kept["plan_id"] != physical.plan_id:
             raise another_plan(stream.name, kept["plan"], text)
+        asked = stream.options.shards or self._asked_shards
+        if asked not in (None, kept["shards"]):
+            raise CheckpointError(
+                f"stream {stream.name} has {kept['shards']} shards in this checkpoint, and {asked} are asked for",
+                help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
+                "fixed for its life",
+            )
         as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
         compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False))
         if list(compiled.fused) != kept["fused"]:

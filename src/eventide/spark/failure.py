@@ -12,6 +12,11 @@ _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH", "PYTHON_EXCEPTION", "JOB_ABORTED"
 _OWN = re.compile(r"eventide\.errors\.(\w+): (.+?)(?=\n\s*(?:help:|at |SQLSTATE|$))(?:\n\s*help: (.+))?")
 _SPARK = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\] ((?:(?!\[[A-Z_]+[.\]]).)+?)(?=\s+SQLSTATE|$)", re.MULTILINE)
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.|java)((?:\w+\.)*\w*(?:Error|Exception|Invalid)): (\S.*)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
+# The line behind a traceback; an exception of a user's own may be called anything, and may have no message.
+_RAISED = re.compile(
+    rf"{re.escape(_TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
+)
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _HELP = "nothing is lost: fix the cause and run it again from the same checkpoint"
@@ -33,9 +38,13 @@ def failure_of(stream: str, text: str) -> EventideError:
 
 
 def _cause(text: str) -> str:
-    spark = [" ".join(message.split()) for kind, message in _SPARK.findall(text) if not kind.startswith(_WRAPPERS)]
+    messages = [(kind, " ".join(message.split())) for kind, message in _SPARK.findall(text)]
+    spark = [said for kind, said in messages if not kind.startswith(_WRAPPERS) and not said.endswith(_TRACEBACK)]
     if spark:
         return spark[-1]
+    raised = _RAISED.findall(text)
+    if raised:
+        return str(raised[-1]).removeprefix("__main__.")
     for pattern in (_PYTHON, _CAUSE):
         found = pattern.findall(text)
         if found:

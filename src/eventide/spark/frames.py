@@ -162,6 +162,7 @@ class _FrameEngine(Engine):
             SparkOptions(),
             int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)),
         )
+        self._asked_shards = None  # a setting of the session is no wish for this stream
 
     def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
@@ -188,6 +189,7 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
         )
     spark = _session(frames)
     layout = Layout(Path(checkpoint).expanduser().absolute())
+    layout.make_private()
     lock = Lock(layout.lock)
     try:
         running = _FrameEngine(layout, spark, frames, sink).open(stream, ())

@@ -20,9 +20,11 @@ from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, SEQ
-from eventide.plan.logical import Filter
+from eventide.plan.logical import Explode, Project, Step
+from eventide.plan.names import backticked
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
-from eventide.spark.analysis import Packed, first_sentence
+from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
+from eventide.spark.exploding import exploded
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED, CARRIED_WATERMARK, override, resolve_scan
 from eventide.tasks.packing import HOW, PACKED, Packing
@@ -58,7 +60,7 @@ def common_schema(inputs: list[SparkInput]) -> StructType:
     """The columns of one side: of several inputs, which are a UNION ALL, with the types that Spark gives the union."""
     names = [column.name for column in inputs[0].plan.columns]
     try:
-        return reduce(DataFrame.union, [each.rows.select(*[f"`{n}`" for n in names]) for each in inputs]).schema
+        return reduce(DataFrame.union, [each.rows.select(*map(backticked, names)) for each in inputs]).schema
     except AnalysisException as error:
         raise SqlError(
             f"UNION ALL: {first_sentence(error)}", help="cast the columns to one type in the branches"
@@ -131,17 +133,26 @@ def _stepped(input: Input, rows: DataFrame) -> DataFrame:
     is_event_time = isinstance(input.watermark, EventTimeWatermark)
     frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time)
     for step in input.steps:
-        if isinstance(step, Filter):
-            keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
-            frame = frame.where(keeps | F.col(PASSED).isNotNull() if PASSED in rows.columns else keeps)
-        else:
-            frame = frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
+        try:
+            frame = _after(step, frame, PASSED in rows.columns)
+        except REFUSED:
+            check_step(frame, step)
+            raise
     return frame
+
+
+def _after(step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
+    if isinstance(step, Explode):
+        return exploded(frame, step)
+    if isinstance(step, Project):
+        return frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
+    keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+    return frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps)
 
 
 def _to_pack(physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed) -> DataFrame:
     """The columns that travel to the operator, and those of CARRIED that it needs."""
-    frame = rows.select(*[F.col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in schema.fields], *CARRIED)
+    frame = rows.select(*[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in schema.fields], *CARRIED)
     if input.time is not None:
         frame = override(frame, schema.names, input.time, input.source.max_future_skew)
     columns = [F.expr(named.sql).cast(packed[named.name].dataType).alias(named.name) for named in input.packed]

@@ -14,6 +14,7 @@ from eventide.errors import OptionError
 from eventide.kernels.contract import EMIT_EPOCH, OP, WINDOW_END, WINDOW_START
 from eventide.kernels.windows.grid import Grid, grid_of
 from eventide.plan.modes import EmitMode, LatePolicy
+from eventide.plan.names import backticked
 from eventide.plan.physical import AggregateWindows, JoinRows, PackedAggregate, Physical
 from eventide.plan.side_output import REINJECT
 from eventide.plan.windows import Hop, Tumble, Window
@@ -149,11 +150,14 @@ def _emitted(session: SparkSession, physical: Physical, before: pa.Table) -> Dat
     rows = before.append_column(_ORDER, pa.array(np.arange(before.num_rows)))
     frame = frame_of(session, rows)
     if WINDOW_START in plain:
-        start: Column = F.col(f"`{plain[WINDOW_START]}`")
+        start: Column = F.col(backticked(plain[WINDOW_START]))
     else:
-        start = F.timestamp_micros(F.unix_micros(F.col(f"`{plain[WINDOW_END]}`")) - F.lit(size))
-    keys = [F.col(f"`{plain[f'__k{number}']}`").alias(f"__k{number}") for number in range(len(physical.inputs[0].keys))]
-    values = [F.max_by(F.col(f"`{plain[call.name]}`"), F.col(_ORDER)).alias(call.name) for call in _calls(physical)]
+        start = F.timestamp_micros(F.unix_micros(F.col(backticked(plain[WINDOW_END]))) - F.lit(size))
+    numbers = range(len(physical.inputs[0].keys))
+    keys = [F.col(backticked(plain[f"__k{number}"])).alias(f"__k{number}") for number in numbers]
+    values = [
+        F.max_by(F.col(backticked(plain[call.name])), F.col(_ORDER)).alias(call.name) for call in _calls(physical)
+    ]
     grouped = frame.groupBy(start.alias(WINDOW_START), *keys)
     return grouped.agg(*values, F.count(F.lit(1)).alias(EMIT_EPOCH), F.lit(0).alias(_LATE))
 

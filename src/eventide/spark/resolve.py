@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
@@ -30,7 +29,8 @@ from eventide.eventtime.resolution import (
 )
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.plan.logical import Source
-from eventide.spark.analysis import first_sentence
+from eventide.plan.names import backticked, field_path
+from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
 from eventide.tasks.packing import HOW
 
@@ -59,7 +59,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         }
     )
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
-    users = [F.col(f"`{f.name}`") for f in schema.fields]
+    users = [F.col(backticked(f.name)) for f in schema.fields]
     return frame.select(
         *users,
         SEQ,
@@ -86,17 +86,17 @@ def _declared(frame: DataFrame, source: Source) -> tuple[Column, Column]:
     text, time = F.lit(None).cast("string"), F.lit(None).cast("bigint")
     for declaration in reversed(source.messages or (source.event_time,)):
         value = F.col(
-            ".".join(f"`{part}`" for part in declaration.column.split("."))
+            ".".join(map(backticked, declaration.column.split(".")))
             if source.messages
-            else f"`{declaration.column}`"
+            else backticked(declaration.column)
         )
         what = f"source {source.name}: EVENT TIME {declaration.column}"
         try:
             kind = frame.select(value.alias("t")).schema["t"].dataType
-        except AnalysisException as error:
+        except REFUSED as error:
             raise OptionError(f"{what}: {first_sentence(error)}") from None
         parsed = micros(value, kind, event_time_types.resolve(declaration.type), what)
-        is_there = F.col(f"`{declaration.column.split('.')[0]}`").isNotNull() if source.messages else F.lit(True)
+        is_there = F.col(backticked(declaration.column.split(".")[0])).isNotNull() if source.messages else F.lit(True)
         text, time = F.when(is_there, value.cast("string")).otherwise(text), F.when(is_there, parsed).otherwise(time)
     return text, time
 
@@ -112,7 +112,7 @@ def _metadata(source: Source, schema: StructType) -> list[Column]:
                 and name not in declared
                 and isinstance(field.dataType, TimestampType | StringType)
             ):
-                found.append(F.unix_micros(F.col(f"`{field.name}`").try_cast("timestamp")))
+                found.append(F.unix_micros(F.col(backticked(field.name)).try_cast("timestamp")))
     return found
 
 
@@ -123,7 +123,7 @@ def _carried_watermark(frame: DataFrame, source: Source) -> Column:
     expression, what = F.expr(source.watermark_sql), f"source {source.name}: WATERMARK FOR"
     try:
         kind = frame.select(expression.alias("t")).schema["t"].dataType
-    except AnalysisException as error:
+    except REFUSED as error:
         raise SqlError(f"{source.watermark_sql}: {first_sentence(error)}") from None
     is_time = isinstance(kind, TimestampType)
     parser = event_time_types.resolve(source.event_time.type)
@@ -135,7 +135,7 @@ def _identity(source: Source) -> Column:
     """What tells a row from its re-delivery: one column's value, or a text; NULL where there is nothing to tell."""
     if source.dedup is None:
         return F.lit(None).cast("string")
-    columns = [F.col(f"`{name}`") for name in source.dedup.columns]
+    columns = [F.col(".".join(map(backticked, field_path(name, source.columns)))) for name in source.dedup.columns]
     if len(columns) == 1:
         return columns[0]
     present = reduce(Column.__or__, [column.isNotNull() for column in columns])
@@ -151,7 +151,7 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
     given = time.isNotNull() & (F.col(HOW) != IS_UNDECODABLE)
     how = F.when(given & (time > now + F.lit(skew)), IS_FUTURE).when(given, DECLARED).otherwise(F.col(HOW))
     return frame.select(
-        *[F.col(f"`{name}`") for name in users],
+        *[F.col(backticked(name)) for name in users],
         SEQ,
         F.when(given, time).otherwise(F.col(TS)).alias(TS),
         how.cast("tinyint").alias(HOW),

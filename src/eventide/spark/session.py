@@ -89,8 +89,11 @@ def started(options: SparkOptions, module: str) -> Iterator[None]:
 
 
 def streaming_session(spark: SparkSession, shards: int, local_speed: bool | None = None) -> SparkSession:
-    """A session on the same Spark with the settings that streams need; the given one is left as it is."""
-    session = spark.newSession()
+    """A session on the same Spark with the settings that streams need; the given one is left as it is.
+
+    A copy rather than a new one: it has the functions that the user has registered so far.
+    """
+    session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
     master = _master(spark)
     for key, value in {
         **settings.streaming_settings(master),
@@ -183,7 +186,7 @@ def _noise_to(log: Path) -> Iterator[None]:
     """Let processes started inside the block write standard error to `log`."""
     sys.stderr.flush()
     kept = os.dup(2)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(descriptor, 2)
         yield

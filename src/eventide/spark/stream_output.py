@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eventide.kernels.contract import OLDEST_ROW
+from eventide.kernels.contract import Gauges
 from eventide.storage.inbox import Entry
-from eventide.storage.results import Results
+from eventide.storage.results import Account, Results
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class StreamOutput:
     """
 
     results: Results
-    output_watermark: Callable[[int], int]
+    output_watermark: Callable[[int, Gauges], int | None]
     is_late: bool
 
     def entries(self, name: str, after: int) -> list[Entry]:
@@ -27,13 +27,16 @@ class StreamOutput:
         for batch in self.results.batches(after - 1):
             if self.results.has_rows(batch, "side" if self.is_late else "main"):
                 found.append(Entry("rows", name, batch + 1))
-            watermark = None if self.is_late else self.results.account(batch).watermark
+            watermark = None if self.is_late else self._watermark(self.results.account(batch))
             if watermark is not None:
-                found.append(Entry("watermark", name, batch + 1, self._watermark(watermark, batch)))
+                found.append(Entry("watermark", name, batch + 1, watermark))
         return found
 
-    def _watermark(self, watermark: int, batch: int) -> int:
-        """The kernel's rule, held back by rows that wait longer than it says."""
-        gauges = self.results.account(batch).gauges
-        waiting = [value - 1 for gauge, value in gauges.items() if gauge.startswith(f"{OLDEST_ROW}#")]
-        return min([self.output_watermark(watermark), *waiting])
+    def _watermark(self, account: Account) -> int | None:
+        """That of the output after a batch; None if there is none, or if it stays where it was."""
+        if account.watermark is None:
+            return None
+        gauges: dict[str, list[int]] = {}
+        for gauge, value in account.gauges.items():
+            gauges.setdefault(gauge.split("#")[0], []).append(value)
+        return self.output_watermark(account.watermark, gauges)

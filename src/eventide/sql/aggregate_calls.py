@@ -9,9 +9,9 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.plan.logical import AggregateCall
 from eventide.plan.modes import FILTERED, IGNORE_NULLS
-from eventide.plan.validate import SUPPORTED_AGGREGATES, USER_AGGREGATES
+from eventide.plan.validate import USER_AGGREGATES
 from eventide.sql.dialect import EventideParser
-from eventide.sql.tokens import Call, Span, calls, closing, split_commas, word
+from eventide.sql.tokens import Call, Span, calls, closing, error_at, split_commas, word
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ _TABLE = (
     Aggregate("min_by", (2, 2)),
     Aggregate("max_by", (2, 2)),
     Aggregate("approx_count_distinct", parameters=(0, 1)),
+    Aggregate("percentile", parameters=(1, 1)),
+    Aggregate("median"),
+    Aggregate("mode", parameters=(0, 1)),
+    Aggregate("count_if"),
     Aggregate("percentile_approx", parameters=(1, 2), aliases=("approx_percentile",)),
     Aggregate("collect_list", aliases=("array_agg",)),
     Aggregate("collect_set"),
@@ -54,11 +58,16 @@ AGGREGATES = {name: aggregate for aggregate in _TABLE for name in (aggregate.nam
 
 # Aggregates of Spark that no kernel computes: known, so that they are refused rather than taken for scalars.
 _OTHERS = frozenset(
-    """bit_and bit_or bit_xor corr count_if count_min_sketch covar_pop covar_samp grouping grouping_id histogram_numeric
-    hll_sketch_agg hll_union_agg bitmap_construct_agg bitmap_or_agg kurtosis listagg string_agg median mode percentile
+    """bit_and bit_or bit_xor corr count_min_sketch covar_pop covar_samp grouping grouping_id histogram_numeric
+    hll_sketch_agg hll_union_agg bitmap_construct_agg bitmap_or_agg kurtosis listagg string_agg
     percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
     regr_syy skewness
     try_avg try_sum max_min_by approx_top_k""".split()
+)
+NO_OVER = "aggregates with OVER are not supported"
+INSTEAD_OF_OVER = (
+    "group by a window, such as TUMBLE(ts, INTERVAL '10' SECOND); slidingwindow('ss', 60) gives a row for each row, "
+    "over the minute before it"
 )
 AGGREGATE_NAMES = frozenset(AGGREGATES) | _OTHERS
 
@@ -121,6 +130,8 @@ def to_plan(found: FoundAggregate, name: str, render: Callable[[Span], str]) -> 
         )
     inputs, parameters = _divide(aggregate, parts, found)
     rendered = tuple(render(part) for part in inputs)
+    if aggregate.name == "count_if":
+        aggregate, rendered = AGGREGATES["count"], (f"CASE WHEN {rendered[0]} THEN 1 END",)
     constants = tuple(part.render() for part in parameters) + ((IGNORE_NULLS,) if found.ignore_nulls else ())
     if found.filter is not None:
         condition = render(found.filter)
@@ -137,11 +148,8 @@ def _aggregate_of(found: FoundAggregate) -> Aggregate:
     if name in USER_AGGREGATES:
         return Aggregate(name, (1, 64), takes_nulls=True)
     aggregate = AGGREGATES.get(name)
-    if aggregate is None or aggregate.name not in SUPPORTED_AGGREGATES:
-        help = (
-            f"supported: {', '.join(sorted(SUPPORTED_AGGREGATES))}; or define it: "
-            f"eventide.aggregates.register('{name}', ...)"
-        )
+    if aggregate is None:
+        help = f"supported: {', '.join(sorted(AGGREGATES))}; or define it: eventide.aggregates.register('{name}', ...)"
         raise found.span.error(f"the aggregate {name} is not supported", help)
     return aggregate
 
@@ -188,6 +196,8 @@ def _with_modifiers(span: Span, call: Call) -> FoundAggregate:
                 raise span.part(end, end + 2).error(f"{following} NULLS is for first and last", "leave it out")
             ignore_nulls = following == "IGNORE"
             end += 2
+        elif following == "OVER":
+            raise error_at(span.sql, span.tokens[end], NO_OVER, INSTEAD_OF_OVER)
         elif following == "WITHIN":
             raise span.part(call.index, end + 1).error("WITHIN GROUP is not supported", "leave it out")
         else:

@@ -1,77 +1,124 @@
-"""The catalog: every source, stream and sink by name, and the rules of CREATE and DROP. Free of Spark and of files."""
+"""The catalog: sources, streams, sinks and views by name, and the rules of CREATE and DROP. It needs no Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from eventide.errors import CatalogError, suggest
+from eventide.errors import CatalogError, SqlError, suggest
 from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.modes import EmitMode
+from eventide.plan.names import owner_of
 from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
+from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
+from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
-from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, Statement, name_of
+from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement, name_of
+from eventide.sql.syntax import EmitNode
+from eventide.sql.views import expanded, mentioned
 
 LATE_SUFFIX = "$late"
 
-Definition = Source | Stream | Sink
+Definition = Source | Stream | Sink | CreateView
 
 
 class Catalog:
     """Names are found without regard to case and kept as written. A failing call changes nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, allow_jvm_calls: bool = False) -> None:
+        self._allow_jvm_calls = allow_jvm_calls
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, Stream] = {}
+        self.inner: dict[str, Stream] = {}  # of all streams: what their parts are that keep state, innermost first
         self.sinks: dict[str, Sink] = {}
-        self._texts: dict[str, str] = {}  # of all three kinds, in the order of creation
+        self.views: dict[str, CreateView] = {}
+        self._texts: dict[str, str] = {}  # of all kinds, in the order of creation
+        self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
         """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
-        if isinstance(statement, CreateSource | CreateStream | CreateSink):
+        if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
+            if isinstance(statement, CreateSource | CreateSink):
+                made = statement.source if isinstance(statement, CreateSource) else statement.sink
+                refuse_secrets(made.options, f"{made.name}")
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
         return False
 
-    def lower(self, statement: CreateStream) -> Stream:
-        """The stream that a CREATE STREAM would make, without making it. Raises what is wrong with it."""
-        lowered = lower(statement, self)
-        validate(lowered.stream, lowered.places)
-        return replace(lowered.stream, routes=lower_routes(statement.options, self.sources, self.sinks, lowered.stream))
+    def lower(self, statement: CreateStream) -> list[Stream]:
+        """The stream that a CREATE STREAM would make, last, behind its inner streams. Raises what is wrong with it."""
+        views = {name.lower(): view.query for name, view in self.views.items()}
+        lowered = lower(replace(statement, query=expanded(statement.query, views)), self)
+        streams = [*lowered.inner, lowered.stream]
+        for stream in streams:
+            validate(stream, lowered.places)
+        entrances = [stream for stream in streams if _reads_from_outside(stream)]
+        routes = {
+            stream.name: lower_routes(statement.options, self.sources, self.sinks, stream) for stream in entrances
+        }
+        within = {kind: route for kind, route in routes[entrances[0].name].items() if route.source is None}
+        return [replace(stream, routes=routes.get(stream.name, within)) for stream in streams]
+
+    def lower_view(self, view: CreateView) -> list[Stream]:
+        """The streams that would read all of a view. Raises what is wrong with it, unless its readers' EMIT is what
+        it lacks.
+        """
+        try:
+            return self.lower(view.as_stream(EmitNode()))
+        except SqlError as error:
+            try:
+                return self.lower(view.as_stream(EmitNode(EmitMode.ON_UPDATE, places={"mode": view.query.span})))
+            except SqlError:
+                raise error from None
 
     @property
     def late_names(self) -> dict[str, str]:
         """Every name under which late rows can be read, with the stream whose rows they are."""
-        names = {f"{name}{LATE_SUFFIX}": name for name in self.streams}
-        names.update(
-            {stream.emit.late_to: stream.name for stream in self.streams.values() if stream.emit.late_to is not None}
-        )
-        return names
+        names = {f"{name}{LATE_SUFFIX}": self._late_in(name) for name in self.streams}
+        names |= {f"{name}{LATE_SUFFIX}": name for name in self.inner}
+        return names | {
+            stream.emit.late_to: stream.name for stream in self.graph().values() if stream.emit.late_to is not None
+        }
+
+    def graph(self) -> dict[str, Stream]:
+        """All streams, named and inner, each behind those that it reads in its own statement."""
+        return {**self.inner, **self.streams}
+
+    def parts(self, stream: str) -> list[Stream]:
+        """A stream, last, and its inner streams in front of it."""
+        return [*(part for part in self.inner.values() if owner_of(part.name) == stream), self.streams[stream]]
+
+    def _late_in(self, stream: str) -> str:
+        """Where the late rows of a stream are: in the one of its parts that reads from outside, if it is one."""
+        entrances = [part.name for part in self.parts(stream) if _reads_from_outside(part)]
+        return entrances[0] if len(entrances) == 1 else stream
 
     def resolve_readable(self, name: str) -> tuple[str, bool]:
         """The stream that `name` reads, and whether its late rows are meant."""
-        stream = _find(self.streams, name)
+        stream = _find(self.graph(), name)
         if stream is not None:
             return stream, False
         late = _find(self.late_names, name)
         if late is not None:
             self._refuse_if_not_kept(self.late_names[late])
             return self.late_names[late], True
-        source = _find(self.sources, name)
-        if source is not None:
-            raise CatalogError(
-                f"{source} is a source, and only streams can be read",
-                help=f"CREATE STREAM x AS SELECT ... FROM {source}",
-            )
+        for kind in ("source", "view"):
+            found = _find(self._objects(kind), name)
+            if found is not None:
+                raise CatalogError(
+                    f"{found} is a {kind}, and only streams can be read",
+                    help=f"CREATE STREAM x AS SELECT ... FROM {found}",
+                )
         raise CatalogError(f"there is no stream {name}", help=suggest(name, [*self.streams, *self.late_names]))
 
     def _refuse_if_not_kept(self, stream: str) -> None:
-        route = self.streams[stream].routes.get("late")
+        route = self.graph()[stream].routes.get("late")
         if route is not None and (route.sink == METRICS_ONLY or not route.include_original):
             help = f"its side_output.late says so; db.side_output('{stream}', 'late') has what is kept"
             raise CatalogError(f"the late rows of {stream} are not kept", help=help)
@@ -80,27 +127,39 @@ class Catalog:
         return self.sources[self._known("source", self.sources, name)]
 
     def stream(self, name: str) -> Stream:
-        return self.streams[self._known("stream", self.streams, name)]
+        """A stream, or an inner one such as o$1."""
+        found = _find(self.inner, name)
+        return self.inner[found] if found is not None else self.streams[self._known("stream", self.streams, name)]
 
     def sink(self, name: str) -> Sink:
         return self.sinks[self._known("sink", self.sinks, name)]
 
     def definition(self, name: str) -> Definition:
         """Whatever has this name."""
-        everything: dict[str, Definition] = {**self.sources, **self.streams, **self.sinks}
+        everything: dict[str, Definition] = {**self.sources, **self.graph(), **self.sinks, **self.views}
         found = _find(everything, name)
         if found is None:
-            raise CatalogError(f"there is no source, stream or sink {name}", help=suggest(name, everything))
+            known = [name for name in everything if name not in self.inner]
+            raise CatalogError(f"there is no source, stream, sink or view {name}", help=suggest(name, known))
         return everything[found]
 
     def texts(self) -> list[str]:
         """The statements that make this catalog again, in an order in which everything is there before it is named."""
         ranks: dict[str, tuple[int, int]] = {
             **dict.fromkeys(self.sources, (0, 0)),
-            **{name: (2, self.level(name)) for name in self.streams},
+            **{name: (2, self._depth(name.lower())) for name in (*self.streams, *self.views)},
             **{name: (1 if sink.stream is None else 3, 0) for name, sink in self.sinks.items()},
         }
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
+
+    def _depth(self, name: str) -> int:
+        """How many streams and views must be there one after the other before this one can be made."""
+        known = {key.lower(): key for key in self._mentions} | {
+            late.lower(): owner_of(stream) for late, stream in self.late_names.items()
+        }
+        if name not in known:
+            return 0
+        return 1 + max((self._depth(each) for each in self._mentions[known[name]]), default=0)
 
     def level(self, stream: str) -> int:
         """0 for a stream that reads sources only, else one more than the highest of the streams that it reads."""
@@ -114,17 +173,19 @@ class Catalog:
         self._become(rest)
 
     @classmethod
-    def from_texts(cls, texts: Iterable[str]) -> Catalog:
-        catalog = cls()
+    def from_texts(cls, texts: Iterable[str], allow_jvm_calls: bool = False) -> Catalog:
+        catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
-                catalog.apply(statement)
+                if isinstance(statement, CreateSource | CreateStream | CreateSink):
+                    catalog._create(statement)
         return catalog
 
     def copy(self) -> Catalog:
-        other = Catalog()
+        other = Catalog(self._allow_jvm_calls)
         other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
-        other._texts = dict(self._texts)
+        other.inner, other.views = dict(self.inner), dict(self.views)
+        other._texts, other._mentions = dict(self._texts), dict(self._mentions)
         return other
 
     def without(self, name: str) -> Catalog:
@@ -133,7 +194,7 @@ class Catalog:
         other._remove(name)
         return other
 
-    def _create(self, statement: CreateSource | CreateStream | CreateSink) -> bool:
+    def _create(self, statement: Create) -> bool:
         kind, name = _kind(statement), name_of(statement)
         existing = _find(self._objects(kind), name)
         if existing is not None and statement.if_not_exists:
@@ -143,7 +204,7 @@ class Catalog:
                 f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
             )
         rest = self.without(existing) if existing is not None else self.copy()
-        if existing is not None and kind in ("source", "stream"):
+        if existing is not None and kind != "sink":
             self._refuse_if_read(kind, existing)
         rest._add(statement)
         if isinstance(statement, CreateStream):
@@ -152,34 +213,42 @@ class Catalog:
         return True
 
     def _become(self, other: Catalog) -> None:
-        self.sources, self.streams, self.sinks, self._texts = other.sources, other.streams, other.sinks, other._texts
+        self.sources, self.streams, self.sinks = other.sources, other.streams, other.sinks
+        self.inner, self.views, self._texts, self._mentions = other.inner, other.views, other._texts, other._mentions
 
-    def _add(self, statement: CreateSource | CreateStream | CreateSink) -> None:
+    def _add(self, statement: Create) -> None:
         name = name_of(statement)
         self._check_free(name)
+        if not self._allow_jvm_calls:
+            refuse_jvm_calls(statement)
         match statement:
             case CreateSource():
                 self.sources[name] = statement.source
             case CreateStream():
-                stream = self.lower(statement)
-                if stream.emit.late_to is not None:
-                    self._check_free(stream.emit.late_to, but=name)
-                self.streams[name] = stream
+                if statement.emit.late_to is not None:
+                    self._check_free(statement.emit.late_to, but=name)
+                *inner, self.streams[name] = self.lower(statement)
+                self.inner |= {stream.name: stream for stream in inner}
             case CreateSink():
                 reads = statement.sink.stream
                 self.sinks[name] = replace(statement.sink, stream=None if reads is None else self._readable_name(reads))
+            case CreateView():
+                self.lower_view(statement)
+                self.views[name] = statement
+        if isinstance(statement, CreateStream | CreateView):
+            self._mentions[name] = frozenset(mentioned(statement.query))
         self._texts[name] = statement.text
 
     def _readable_name(self, name: str) -> str:
         """The spelling of a readable name as the catalog has it."""
         self.resolve_readable(name)
-        return _find(self.streams, name) or _find(self.late_names, name) or name
+        return _find(self.graph(), name) or _find(self.late_names, name) or name
 
     def _check_free(self, name: str, but: str | None = None) -> None:
-        """A name means one thing over sources, streams, sinks and late streams."""
+        """A name means one thing over sources, streams, sinks, views and late streams."""
         if but is not None and name.lower() == but.lower():
             raise CatalogError(f"LATE DATA TO {name} has the name of the stream itself", help="choose another name")
-        for kind in ("source", "stream", "sink"):
+        for kind in ("source", "stream", "sink", "view"):
             taken = _find(self._objects(kind), name)
             if taken is not None:
                 raise CatalogError(f"the name {name} is taken by the {kind} {taken}", help="choose another name")
@@ -194,7 +263,7 @@ class Catalog:
         for sink in self.sinks.values():
             if (
                 sink.stream is not None
-                and _find(self.streams, sink.stream) is None
+                and _find(self.graph(), sink.stream) is None
                 and _find(self.late_names, sink.stream) is None
             ):
                 raise CatalogError(
@@ -202,12 +271,20 @@ class Catalog:
                     help=f"DROP SINK {sink.name} first",
                 )
 
+    def has(self, statement: Drop) -> bool:
+        """Whether what the statement drops is there."""
+        return _find(self._objects(statement.kind), statement.name) is not None
+
     def _drop(self, statement: Drop) -> bool:
         objects = self._objects(statement.kind)
-        if statement.if_exists and _find(objects, statement.name) is None:
-            return False
+        if not self.has(statement):
+            if statement.if_exists:
+                return False
+            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} does not mind"
+            help = f"{suggest(statement.name, objects)}; {instead}"
+            raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
-        if statement.kind in ("source", "stream"):
+        if statement.kind != "sink":
             self._refuse_if_read(statement.kind, existing)
         if statement.kind == "stream":
             for sink in self.sinks_of(existing):
@@ -220,22 +297,25 @@ class Catalog:
         return True
 
     def _refuse_if_read(self, kind: str, name: str) -> None:
-        for stream in self.readers(name):
-            raise CatalogError(f"the stream {stream} reads the {kind} {name}", help=f"DROP STREAM {stream} first")
-        for other in self.streams.values():
+        for reader in self.readers(name):
+            own = "view" if reader in self.views else "stream"
+            raise CatalogError(f"the {own} {reader} reads the {kind} {name}", help=f"DROP {own.upper()} {reader} first")
+        for other in self.graph().values():
             if any(route.source == name for route in other.routes.values()):
-                help = f"DROP STREAM {other.name} first"
-                raise CatalogError(f"the stream {other.name} sends rows back to the source {name}", help=help)
+                sender = owner_of(other.name)
+                help = f"DROP STREAM {sender} first"
+                raise CatalogError(f"the stream {sender} sends rows back to the source {name}", help=help)
 
     def _refuse_if_routed(self, sink: str) -> None:
         for stream in self.routers(sink):
+            sender = owner_of(stream)
             raise CatalogError(
-                f"the stream {stream} sends side output to the sink {sink}", help=f"DROP STREAM {stream} first"
+                f"the stream {sender} sends side output to the sink {sink}", help=f"DROP STREAM {sender} first"
             )
 
     def routers(self, sink: str) -> Iterator[str]:
-        """The streams that send side output to a sink."""
-        for stream in self.streams.values():
+        """The streams, named and inner, that send side output to a sink."""
+        for stream in self.graph().values():
             if any(route.sink == sink for route in stream.routes.values()):
                 yield stream.name
 
@@ -248,26 +328,33 @@ class Catalog:
         ]
 
     def readers(self, name: str) -> Iterator[str]:
-        """The streams that read a source or a stream, or the stream's late rows."""
-        for stream in self.streams.values():
-            if any(name in (read.name, read.options.get(STREAM)) for read in sources_of(stream.query)):
-                yield stream.name
+        """The streams and views that read a source, a stream, its late rows or a view."""
+        names = {name.lower(), *(late.lower() for late, stream in self.late_names.items() if owner_of(stream) == name)}
+        for reader, mentions in self._mentions.items():
+            if reader != name and mentions & names:
+                yield reader
 
     def reads(self, stream: str) -> list[str]:
         """The streams that a stream reads."""
-        read = [source.options[STREAM] for source in sources_of(self.streams[stream].query) if is_stream(source)]
+        read = [source.options[STREAM] for source in sources_of(self.graph()[stream].query) if is_stream(source)]
         return list(dict.fromkeys(read))
 
     def _remove(self, name: str) -> None:
-        for objects in (self.sources, self.streams, self.sinks, self._texts):
+        for objects in (self.sources, self.streams, self.sinks, self.views, self._texts, self._mentions):
             found = _find(objects, name)
             if found is not None:
                 objects.pop(found)
+        for part in [part for part in self.inner if owner_of(part).lower() == name.lower()]:
+            self.inner.pop(part)
 
-    def _objects(self, kind: str) -> dict[str, Source] | dict[str, Stream] | dict[str, Sink]:
-        if kind == "source":
-            return self.sources
-        return self.streams if kind == "stream" else self.sinks
+    def _objects(self, kind: str) -> Mapping[str, Definition]:
+        objects: dict[str, Mapping[str, Definition]] = {
+            "source": self.sources,
+            "stream": self.streams,
+            "sink": self.sinks,
+            "view": self.views,
+        }
+        return objects[kind]
 
     def _known(self, kind: str, objects: Iterable[str], name: str) -> str:
         found = _find(objects, name)
@@ -276,11 +363,25 @@ class Catalog:
         return found
 
 
+def _reads_from_outside(stream: Stream) -> bool:
+    """Whether a stream reads anything but inner streams of its own statement."""
+    own = owner_of(stream.name)
+    return any(
+        owner_of(source.options.get(STREAM, "")) != own or not is_stream(source) for source in sources_of(stream.query)
+    )
+
+
 def _find(names: Iterable[str], name: str) -> str | None:
     return next((known for known in names if known.lower() == name.lower()), None)
 
 
-def _kind(statement: CreateSource | CreateStream | CreateSink) -> str:
-    if isinstance(statement, CreateSource):
-        return "source"
-    return "stream" if isinstance(statement, CreateStream) else "sink"
+def _kind(statement: Create) -> str:
+    match statement:
+        case CreateSource():
+            return "source"
+        case CreateStream():
+            return "stream"
+        case CreateSink():
+            return "sink"
+        case CreateView():
+            return "view"

@@ -11,6 +11,7 @@ from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.registry import EpochUnit, EventTimeType, Iso8601, SparkTimestamp, event_time_types
 from eventide.plan.logical import Column, Dedup, EventTime, Scan, Sink, Source
 from eventide.sql.cursor import Cursor
+from eventide.sql.limits import LONGEST_OBJECT_NAME, MOST_COLUMNS
 from eventide.sql.options import (
     SINK_CONNECTORS,
     SINK_OPTIONS,
@@ -24,9 +25,12 @@ from eventide.sql.options import (
 )
 from eventide.sql.scope import Scope, ScopeColumn, TimeOf, columns_of, rewrite
 from eventide.sql.tokens import Span, error_at
-from eventide.sql.type_names import TIME_TYPES, read_type
+from eventide.sql.type_names import TIME_TYPES, read_type, struct_fields
 
 _OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+_Path = tuple[Token, ...]  # a column, or a field of one that is a struct
 
 
 @dataclass
@@ -34,10 +38,11 @@ class _Declared:
     """What stands between the parentheses of CREATE SOURCE, each with its place."""
 
     columns: list[Column] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # of the columns, in lower case
     event_time: tuple[Token, Token | None] | None = None  # column, type
     messages: list[tuple[Token, Token, Token]] = field(default_factory=list)  # column of the message, field, type
-    watermark: tuple[Token, int | Span] | None = None  # column, lag or an expression
-    dedup: tuple[list[Token], int] | None = None
+    watermark: tuple[_Path, int | Span] | None = None  # column or field, lag or an expression
+    dedup: tuple[list[_Path], int] | None = None
 
 
 def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
@@ -45,6 +50,9 @@ def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
     name, token = cursor.name(f"the name of the {what}")
     if cursor.at(TokenType.DOT):
         raise error_at(cursor.sql, token, "names have no schema in front", "write the name alone")
+    if len(name) > LONGEST_OBJECT_NAME:
+        message = f"the name of a {what} has at most {LONGEST_OBJECT_NAME} characters, and this one has {len(name)}"
+        raise error_at(cursor.sql, token, message, "choose a shorter name: files and folders are called after it")
     if not _OBJECT_NAME.fullmatch(name):
         help = (
             "names with $late are made by Eventide"
@@ -144,31 +152,40 @@ def _event_time(cursor: Cursor, declared: _Declared, first: Token) -> None:
     declared.messages.append((column, field_token, type_token))
 
 
-def _watermark(cursor: Cursor) -> tuple[Token, int | Span]:
+def _path(cursor: Cursor, what: str) -> _Path:
+    """`column` or `column.field`."""
+    path = [cursor.name(what)[1]]
+    while cursor.accept_symbol(TokenType.DOT):
+        path.append(cursor.name("the name of a field")[1])
+    return tuple(path)
+
+
+def _watermark(cursor: Cursor) -> tuple[_Path, int | Span]:
     """`ts AS ts - INTERVAL '5' SECOND`, `ts AS ts` for no lag, or an expression that carries the watermark."""
-    name, column = cursor.name("the column of the watermark")
+    column = _path(cursor, "the column of the watermark")
+    length = 2 * len(column) - 1
     cursor.expect("AS", help="write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND")
     first = cursor.position
     span = cursor.until(lambda at: at.at(TokenType.COMMA), "an expression such as ts - INTERVAL '5' SECOND")
-    if span.tokens[0].text.lower() != name.lower():
+    if [token.text.lower() for token in span.tokens[:length:2]] != [token.text.lower() for token in column]:
         return column, span
-    if len(span.tokens) == 1:
+    if len(span.tokens) == length:
         return column, 0
-    if span.tokens[1].token_type != TokenType.DASH:
+    if span.tokens[length].token_type != TokenType.DASH:
         return column, span
-    cursor.position = first + 2
+    cursor.position = first + length + 1
     lag = cursor.duration("an interval")
     if not (cursor.at(TokenType.COMMA) or cursor.at(TokenType.R_PAREN)):
         raise cursor.expected("',' or ')'", "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND")
     return column, lag
 
 
-def _dedup(cursor: Cursor) -> tuple[list[Token], int]:
+def _dedup(cursor: Cursor) -> tuple[list[_Path], int]:
     """`id, other WITHIN INTERVAL '10' MINUTE`, the columns in parentheses or not."""
     wrapped = cursor.accept_symbol(TokenType.L_PAREN)
-    columns = [cursor.name("a column")[1]]
+    columns = [_path(cursor, "a column")]
     while cursor.accept_symbol(TokenType.COMMA):
-        columns.append(cursor.name("a column")[1])
+        columns.append(_path(cursor, "a column"))
     if wrapped:
         cursor.expect_symbol(TokenType.R_PAREN, ")")
     cursor.expect("WITHIN", help="say for how long ids are remembered: DEDUPLICATE BY id WITHIN INTERVAL '10' MINUTE")
@@ -181,10 +198,15 @@ def _column(cursor: Cursor, declared: _Declared) -> Column:
         raise error_at(
             cursor.sql, token, f"the column name {name} is reserved", "choose a name that does not begin with __"
         )
-    if any(column.name.lower() == name.lower() for column in declared.columns):
+    if len(declared.names) == MOST_COLUMNS:
+        raise error_at(
+            cursor.sql, token, f"a source has at most {MOST_COLUMNS:,} columns", "leave out what is not used"
+        )
+    if name.lower() in declared.names:
         raise error_at(
             cursor.sql, token, f"the column {name} is declared twice", "names are the same whatever their case"
         )
+    declared.names.add(name.lower())
     type_name = read_type(cursor)
     if cursor.at_words("NOT", "NULL"):
         raise cursor.error("NOT NULL is not checked", "leave it out; filter with WHERE ... IS NOT NULL in the stream")
@@ -225,10 +247,11 @@ class _SourceBuilder:
                 "eventtime.type", "'eventtime.type' is given without 'eventtime.column'", "name the column, too"
             )
         places = [place for place in (self._from_clause(), self._from_options()) if place is not None]
-        if self.declared.messages:
-            return self.messages()[0]
+        messages = self.messages()
+        if messages:
+            return messages[0]
         if self.declared.watermark is not None:
-            places = self._with_watermark(places, self.declared.watermark[0])
+            places = self._with_watermark(places, self.declared.watermark[0][0])
         if not places:
             return EventTime(connector.event_time, "spark") if connector.event_time else None
         column, type_token = places[0]
@@ -282,17 +305,56 @@ class _SourceBuilder:
             except OptionError as error:
                 raise self.cursor.option_error(error, type_token) from None
             found.append(EventTime(f"{struct.name}.{field_token.text}", name))
-        return tuple(found)
+        return tuple(self._with_watermark_field(found))
+
+    def _with_watermark_field(self, messages: list[EventTime]) -> list[EventTime]:
+        """WATERMARK FOR a field that is a timestamp declares the event time, too."""
+        path = self.declared.watermark[0] if self.declared.watermark is not None else ()
+        if len(path) < 2:
+            return messages
+        name, kind = self._field(path)
+        if any(message.column.lower() == name.lower() for message in messages):
+            return messages
+        other = (
+            messages[0].column
+            if messages
+            else next((p[0].text for p in (self._from_clause(), self._from_options()) if p), None)
+        )
+        if other is not None:
+            raise self._error(
+                path[0], f"the event time is {other}, the watermark is for {name}", f"write WATERMARK FOR {other}"
+            )
+        if kind not in TIME_TYPES or len(path) > 2:
+            help = (
+                f"add EVENT TIME {name} TYPE unixtimestamp_ms (or another type; {suggest('', event_time_types.list())})"
+            )
+            raise self._error(path[-1], f"{name} is a {kind}, so how it gives a time must be declared", help)
+        return [EventTime(name, "spark")]
+
+    def _field(self, path: _Path) -> tuple[str, str]:
+        """The dotted name of a column or field as it is declared, and its type."""
+        column = self._resolve(path[0])
+        names, kind = [column.name], column.type
+        for token in path[1:]:
+            fields = struct_fields(kind)
+            found = next((name for name in fields if name.lower() == token.text.lower()), None)
+            if found is None:
+                whole = ".".join(names)
+                help = suggest(token.text, fields) if fields else f"{whole} is a {kind}"
+                raise self._error(token, f"{whole} has no field {token.text}", help)
+            names.append(found)
+            kind = fields[found]
+        return ".".join(names), kind
 
     def dedup(self) -> Dedup | None:
         if self.declared.dedup is None:
             return None
-        tokens, within = self.declared.dedup
+        paths, within = self.declared.dedup
         if within == 0:
-            raise self._error(tokens[0], "DEDUPLICATE BY needs a time above 0", "write WITHIN INTERVAL '10' MINUTE")
-        names = [self._resolve(token).name for token in tokens]
+            raise self._error(paths[0][0], "DEDUPLICATE BY needs a time above 0", "write WITHIN INTERVAL '10' MINUTE")
+        names = [self._field(path)[0] for path in paths]
         if len(set(names)) != len(names):
-            raise self._error(tokens[-1], "a column stands twice in DEDUPLICATE BY", "name it once")
+            raise self._error(paths[-1][0], "a column stands twice in DEDUPLICATE BY", "name it once")
         return Dedup(tuple(names), within)
 
     def _from_clause(self) -> tuple[Token, Token | None] | None:
@@ -365,10 +427,10 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double",
 def _mismatch(event_time_type: EventTimeType, column_type: str) -> str | None:
     """What the type reads, if a column of `column_type` is not that."""
     if isinstance(event_time_type, EpochUnit):
-        fits = column_type in _NUMBERS or column_type.startswith(("decimal", "varchar", "char"))
+        fits = column_type in _NUMBERS or column_type.startswith("decimal")
         return None if fits else "numbers"
     if isinstance(event_time_type, Iso8601):
-        return None if column_type == "string" or column_type.startswith(("varchar", "char")) else "text"
+        return None if column_type == "string" else "text"
     if isinstance(event_time_type, SparkTimestamp):
         return None if column_type in TIME_TYPES else "TIMESTAMP and DATE columns"
     return None

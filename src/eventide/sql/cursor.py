@@ -144,12 +144,11 @@ class Cursor:
             raise self.expected(what)
         return self.span.part(first, self.position)
 
-    def duration(self, what: str) -> int:
+    def duration(self, what: str, signed: bool = False) -> int:
         """An interval in microseconds, such as INTERVAL '10' SECOND."""
         first = self.position
-        micros, length = read_interval(
-            self.span.part(first, len(self.span.tokens)) if not self.done else None, lambda: self.expected(what)
-        )
+        rest = self.span.part(first, len(self.span.tokens)) if not self.done else None
+        micros, length = read_interval(rest, lambda: self.expected(what), signed)
         self.position = first + length
         return micros
 

@@ -17,6 +17,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.errors import SqlError
+from eventide.sql.limits import check_depth, too_deep
 
 # Calls whose arguments have a grammar of their own, such as CAST(x AS INT) or TRIM(BOTH 'x' FROM y).
 _CALLS_WITH_GRAMMAR = (
@@ -42,6 +43,7 @@ class EventideParser(SparkParser):
     FUNCTION_PARSERS: ClassVar = {name: SparkParser.FUNCTION_PARSERS[name] for name in _CALLS_WITH_GRAMMAR}
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
     ARRAY_CONSTRUCTORS: ClassVar = {}  # array(a, b)[0] is an element, not ARRAY[0]
+    COLON_IS_VARIANT_EXTRACT: ClassVar = True  # k:a.b is a path into JSON
     FUNC_TOKENS: ClassVar = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
 
     failed_at: Token | None = None
@@ -106,14 +108,19 @@ def parse_scalar(tokens: list[Token], sql: str) -> exp.Expr:
     parser = Eventide().parser()
     if not isinstance(parser, EventideParser):
         raise TypeError("the dialect lost its parser")
+    if not tokens:
+        raise SqlError("an expression is missing", help=_HELP)
     try:
         tree = parser.parse_scalar(tokens, sql)
+    except RecursionError:
+        raise too_deep(sql, tokens) from None
     except ParseError as error:
         at = parser.failed_at or tokens[-1]
         message = _plain_words(error.errors[0]["description"] if error.errors else "", sql[at.start : at.end + 1])
         raise SqlError(message, sql=sql, start=at.start, end=at.end + 1, help=_HELP) from None
     if tree is None:
         raise SqlError("an expression is missing", sql=sql, start=tokens[0].start, end=tokens[0].end + 1, help=_HELP)
+    check_depth(tree, sql, tokens)
     return tree
 
 

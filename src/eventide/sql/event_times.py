@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from eventide.plan.column_roles import SideTime
 from eventide.plan.names import quoted
+from eventide.plan.windows import Hop, Tumble
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.relations import cast_type, not_a_time
 from eventide.sql.scope import (
@@ -37,11 +39,27 @@ def time_of(call: WindowCall, scope: Scope) -> str | None:
     if count < len(reference.parts):
         is_message_time = column.time_field is not None and reference.parts[count:] == (column.time_field,)
         return None if is_message_time else rewrite(call.time, columns_of(scope))
+    if column.side_time is not None and not _is_together(call, column.side_time):
+        raise call.time.error(
+            f"{column.called} is the time of one input of the join, and a pair has the later of the two",
+            "write rowtime, which is the time of a pair",
+        )
+    if column.side_time is not None:
+        return None
     if column.is_event_time:
         return quoted(column.name) if scope.time_of is TimeOf.COLUMN else None
     if column.type not in TIME_TYPES and column.type != "":
         raise not_a_time(column, call.time)
     return quoted(column.name)
+
+
+def _is_together(call: WindowCall, time: SideTime) -> bool:
+    """Whether a side's time and that of the pair are always in the same windows."""
+    pane, window = time.pane, call.window
+    if pane is None or not isinstance(window, Tumble | Hop):
+        return False
+    step = window.slide if isinstance(window, Hop) else window.size
+    return all(length % pane.size == 0 for length in (step, window.size, window.offset - pane.offset))
 
 
 def carried_time(scope: Scope) -> str | None:

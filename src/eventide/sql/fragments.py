@@ -80,11 +80,6 @@ def string(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def backticked(name: str) -> str:
-    """A name as SQL, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def with_clause(options: Mapping[str, Literal]) -> list[Part]:
     """` WITH ('key' = 'value', ...)`, or nothing if there are no options."""
     parts: list[Part] = []

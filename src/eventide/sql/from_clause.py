@@ -10,10 +10,11 @@ from sqlglot.tokenizer_core import TokenType
 from eventide.sql.clauses import TAIL_WORDS, parse_watermark
 from eventide.sql.cursor import CLAUSE_WORDS, Cursor, is_name
 from eventide.sql.join_clause import JOIN_PARTS, JOIN_WORDS, JoinParser
+from eventide.sql.lateral_views import parse_lateral_views
 from eventide.sql.syntax import FromNode, QueryNode, SubqueryRef, TableRef, WindowTable
 from eventide.sql.tokens import Span, error_at, split_commas, word
 
-_NO_ALIAS = JOIN_WORDS | JOIN_PARTS | CLAUSE_WORDS | TAIL_WORDS | {"TABLESAMPLE", "PIVOT", "UNPIVOT"}
+_NO_ALIAS = JOIN_WORDS | JOIN_PARTS | CLAUSE_WORDS | TAIL_WORDS | {"TABLESAMPLE", "PIVOT", "UNPIVOT", "MATCH_RECOGNIZE"}
 WINDOW_TABLES = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 
 Ctes = Mapping[str, QueryNode]
@@ -41,6 +42,9 @@ class FromParser:
         token = self.cursor.peek()
         if token is not None and word(token) in ("TABLESAMPLE", "PIVOT", "UNPIVOT"):
             raise self.cursor.error(f"{word(token)} is not supported in a stream", "leave it out")
+        if token is not None and word(token) == "MATCH_RECOGNIZE":
+            help = "rows that belong together are found by SESSION(ts, gap), or by an aggregate of your own"
+            raise self.cursor.error("patterns over rows (MATCH_RECOGNIZE) are not supported", help)
 
     def _relation(self) -> FromNode:
         cursor = self.cursor
@@ -70,7 +74,8 @@ class FromParser:
         alias = _alias(cursor)
         watermark = parse_watermark(cursor) if cursor.at_words("WATERMARK") else None
         alias = alias or _alias(cursor)
-        return replace(node, alias=alias or node.alias, watermark=watermark)
+        views = parse_lateral_views(cursor)
+        return replace(node, alias=alias or node.alias, watermark=watermark, views=views)
 
     def _table(self, cursor: Cursor) -> TableRef | SubqueryRef:
         """`name`, `STREAM name` or `STREAM(name)`; the name of a WITH query stands for that query."""

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
+from eventide.plan.column_roles import WINDOW_END, WINDOW_START
 from eventide.plan.logical import AggregateCall, Named, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
@@ -20,6 +21,7 @@ from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED
 from eventide.sql.scope import (
     Reference,
     Scope,
+    ScopeColumn,
     check_scalar,
     columns_of,
     duplicate,
@@ -57,27 +59,31 @@ class _Key:
 
 @dataclass
 class _Grouping:
+    """`bounds` are the keys that are bounds of a window in which the input was grouped, by which of them they are."""
+
     keys: list[_Key] = field(default_factory=list)
     window: WindowCall | None = None
+    bounds: dict[str, ScopeColumn] = field(default_factory=dict)
+
+    @property
+    def is_by_columns(self) -> bool:
+        """Whether the window is the one that rows already have in columns."""
+        return self.window is None
 
 
-def lower_grouped(
-    select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: int | None
-) -> tuple[WindowAggregate, Span]:
-    """The query as a window aggregation, and the place of its window.
-
-    Without a window groups are told anew when they change, and kept for `state_ttl`.
+def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: int | None) -> WindowAggregate:
+    """The query as a window aggregation. Without a window groups are told anew when they change, and kept for
+    `state_ttl`.
     """
     grouping = _read_grouping(select, scope)
-    call = grouping.window
-    if call is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
+    window, time = _window_and_time(grouping, scope, select)
+    if window is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
         raise _no_window(select)
-    window: Window = Unbounded(state_ttl) if call is None else call.window
-    time = carried_time(scope) if call is None else time_of(call, scope)
-    lowering = _Lowering(select, scope, grouping.keys, window, time, mode)
+    window = window or Unbounded(state_ttl)
+    lowering = _Lowering(select, scope, grouping, window, time, mode)
     outputs = lowering.outputs()
     having = lowering.having(outputs)
-    query = WindowAggregate(
+    return WindowAggregate(
         scope.relation,
         scope.logical_columns(),
         window,
@@ -87,19 +93,21 @@ def lower_grouped(
         having,
         time,
     )
-    return query, select.span if call is None else call.span
 
 
-def is_grouped(select: SelectNode) -> bool:
-    """Whether a query aggregates: by clause, by window, or by an aggregate function in it."""
-    if (
-        select.group_by
-        or select.having is not None
-        or select.window is not None
-        or isinstance(select.source, WindowTable)
-    ):
-        return True
-    return any(not item.star and find_aggregates(item.expression) for item in select.items)
+def _window_and_time(grouping: _Grouping, scope: Scope, select: SelectNode) -> tuple[Window | None, str | None]:
+    """The window of a query, or the one in whose columns it groups, if any; and what overrides the event time."""
+    if grouping.window is not None:
+        return grouping.window.window, time_of(grouping.window, scope)
+    start, end = (grouping.bounds.get(which) for which in (WINDOW_START, WINDOW_END))
+    if start is None or end is None or start.bound is None or end.bound is None:
+        return None, carried_time(scope)
+    if start.bound.window != end.bound.window:
+        raise (select.group_span or select.span).error(
+            f"{start.called} and {end.called} are of different windows", "group by the start and the end of one window"
+        )
+    inside = None if end.bound.is_rowtime or end.bound.pane == end.bound.window else quoted(end.name)
+    return end.bound.pane, None if inside is None else f"timestampadd(MICROSECOND, -1, {inside})"
 
 
 def _no_window(select: SelectNode) -> SqlError:
@@ -138,7 +146,9 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
             raise call.span.error(f"{call.name.upper()} is not supported", "make one stream for each set of keys")
     reference = single_reference(span)
     name = reference.parts[-1].lower() if reference is not None else ""
-    if name in ("window_start", "window_end") and reference is not None and resolve(scope, reference) is None:
+    found = None if reference is None else resolve(scope, reference)
+    of_table = isinstance(select.source, WindowTable) and found is not None and found[0].of_stream
+    if name in (WINDOW_START, WINDOW_END) and (found is None or of_table):
         bounds.add(name)
         return
     if name == "all" and scope.find("all") is None:
@@ -146,6 +156,8 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
     refuse_aggregates(span, "GROUP BY", "group by columns of the input")
     refuse_quoted_columns(scope, span)
     sql = rewrite(span, columns_of(scope))
+    if found is not None and found[0].bound is not None:
+        grouping.bounds[found[0].bound.which] = found[0]
     if all(key.sql != sql for key in grouping.keys):
         grouping.keys.append(_make_key(span, sql, scope, alias, {key.name.lower() for key in grouping.keys}))
 
@@ -161,7 +173,7 @@ def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[
         raise span.error(
             "maps cannot be compared, so none can be a group key", f"group by one of its values, as in {column}['key']"
         )
-    name = alias or column or output_name(span, scope)
+    name = alias or (found[0].called if column is not None and found is not None else output_name(span, scope))
     return _Key(sql, span, sql if name.lower() in taken else name, column)
 
 
@@ -221,9 +233,9 @@ class _Lowering:
     """The expressions above the grouping; collects the aggregates that they need."""
 
     def __init__(
-        self, select: SelectNode, scope: Scope, keys: list[_Key], window: Window, time: str | None, mode: EmitMode
+        self, select: SelectNode, scope: Scope, grouping: _Grouping, window: Window, time: str | None, mode: EmitMode
     ) -> None:
-        self.select, self.scope, self.keys = select, scope, keys
+        self.select, self.scope, self.keys, self.is_by_columns = select, scope, grouping.keys, grouping.is_by_columns
         self.window, self.time, self.mode = window, time, mode
         self.aggregates: list[AggregateCall] = []
 
@@ -235,6 +247,9 @@ class _Lowering:
                     "* cannot stand in a query with a window",
                     "name the keys, the aggregates and window_start or window_end",
                 )
+            if item.generated is not None:
+                help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+                raise item.expression.error("a query with a window explodes in FROM", help)
             outputs.append(
                 Named(item.alias or self._name(item), self._lower(item.expression, outputs, aliases_first=False))
             )
@@ -257,7 +272,7 @@ class _Lowering:
         reference = single_reference(item.expression)
         found = resolve(self.scope, reference) if reference is not None else None
         if found is not None and reference is not None and found[1] == len(reference.parts):
-            return found[0].name
+            return found[0].called
         return output_name(item.expression, self.scope)
 
     def _lower(self, span: Span, outputs: list[Named], aliases_first: bool) -> str:
@@ -337,7 +352,9 @@ class _Lowering:
 
     def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
-        is_pseudo = found is not None and found[1] == 1 and _is_pseudo(reference, self.mode)
+        is_pseudo = (
+            found is not None and found[1] == 1 and _is_pseudo(reference, self.mode) and not self._is_key(found[0])
+        )
         if isinstance(self.window, Unbounded) and found is None and _names_a_window(reference):
             raise reference.error(f"without a window there is no {reference.parts[0]}", ADD_WINDOW)
         if found is not None and is_pseudo and found[0].of_stream:
@@ -356,14 +373,18 @@ class _Lowering:
                 if output.name.lower() == reference.parts[0].lower():
                     return reference.upto(1, f"({output.sql})")
         if found is not None:
-            help = f"add {found[0].name} to GROUP BY, or aggregate it, as in max({found[0].name})"
+            help = f"add {found[0].called} to GROUP BY, or aggregate it, as in max({found[0].called})"
             if within is not None:
                 help += (
                     f"; if {within} is an aggregate of yours, register it first: "
                     f"eventide.aggregates.register('{within}', ...)"
                 )
-            raise reference.error(f"{found[0].name} is neither a group key nor aggregated", help)
+            raise reference.error(f"{found[0].called} is neither a group key nor aggregated", help)
         return self._pseudo(reference, outputs)
+
+    def _is_key(self, column: ScopeColumn) -> bool:
+        """Whether a column is one of the bounds of the window that make up the group."""
+        return self.is_by_columns and any(key.column == column.name for key in self.keys)
 
     def _pseudo(self, reference: Reference, outputs: list[Named]) -> Edit:
         parts = [part.lower() for part in reference.parts]
@@ -379,7 +400,7 @@ class _Lowering:
         if name in PSEUDO_COLUMNS:
             return reference.upto(skip + 1, name)
         names = [
-            *(column.name for column in self.scope.columns),
+            *(column.called for column in self.scope.columns),
             *(output.name for output in outputs),
             *PSEUDO_COLUMNS[:4],
         ]

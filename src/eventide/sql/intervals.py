@@ -15,36 +15,40 @@ from eventide.sql.tokens import Span, word
 HELP = "write an interval such as INTERVAL '10' SECOND"
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*")
 _UNIT_TOKENS = (TokenType.DATE, TokenType.TIME, TokenType.YEAR)  # units that sqlglot knows as something else
+_LONGEST = 60  # characters of an interval of several units
 _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
-def interval_of(span: Span) -> int:
-    """The microseconds of a span that is an interval and nothing else."""
-    micros, length = read_interval(span, lambda: span.error("this is not an interval", HELP))
+def interval_of(span: Span, signed: bool = False) -> int:
+    """The microseconds of a span that is an interval and nothing else; below zero only if it is `signed`."""
+    micros, length = read_interval(span, lambda: span.error("this is not an interval", HELP), signed)
     if length != len(span.tokens):
         raise span.error("this is not an interval of a fixed length", HELP)
     return micros
 
 
-def read_interval(span: Span | None, missing: Callable[[], SqlError]) -> tuple[int, int]:
+def read_interval(span: Span | None, missing: Callable[[], SqlError], signed: bool = False) -> tuple[int, int]:
     """Microseconds and number of tokens of the interval at the start of `span`; `missing` makes the error if none is
     there.
     """
     if span is None:
         raise missing()
     tokens = span.tokens
+    if signed and tokens[0].token_type == TokenType.DASH and len(tokens) > 1:
+        micros, length = read_interval(span.part(1, len(tokens)), missing, signed)
+        return -micros, length + 1
     first = 1 if word(tokens[0]) == "INTERVAL" else 0
     sign = 0
     if first < len(tokens) and tokens[first].token_type == TokenType.DASH:
         sign = 1
     if first + sign >= len(tokens) or tokens[first + sign].token_type not in (TokenType.STRING, TokenType.NUMBER):
         raise missing()
-    if sign:
+    if sign and not signed:
         raise span.part(0, first + 2).error("an interval here cannot be negative", HELP)
-    length = _interval_length(tokens, first)
+    length = _interval_length(tokens, first + sign)
     interval = span.part(0, length)
     try:
-        return _value(tokens[first:length]), length
+        return _value(tokens[first + sign : length], signed) * (-1 if sign else 1), length
     except OptionError as error:
         raise interval.error(error.message, HELP if error.help is None else error.help) from None
 
@@ -79,20 +83,24 @@ def _is_unit(token: Token) -> bool:
     return word(token).isalpha() and token.token_type in (TokenType.VAR, *_UNIT_TOKENS)
 
 
-def _value(tokens: tuple[Token, ...]) -> int:
+def _value(tokens: tuple[Token, ...], signed: bool) -> int:
     if len(tokens) == 4 and word(tokens[2]) == "TO":
         return _compound(tokens[0].text, word(tokens[1]), word(tokens[3]))
-    return parse_duration(" ".join(token.text for token in tokens))
+    return parse_duration(" ".join(token.text for token in tokens), signed)
 
 
 def _compound(text: str, coarse: str, fine: str) -> int:
     """'1 02:03:04.5' DAY TO SECOND and its shorter forms."""
     singular = [unit.removesuffix("S") for unit in (coarse, fine)]
+    for unit in singular:
+        unit_micros(unit)  # or an error for months and years
     if any(unit not in _FIELDS for unit in singular) or _FIELDS.index(singular[0]) >= _FIELDS.index(singular[1]):
         raise OptionError(f"{coarse} TO {fine} is not a range of units")
     units = _FIELDS[_FIELDS.index(singular[0]) : _FIELDS.index(singular[1]) + 1]
     numbers = re.split(r"[ :]+", text.strip())
     if len(numbers) != len(units) or not all(re.fullmatch(r"\d+(\.\d+)?", number) for number in numbers):
+        raise OptionError(f"'{text}' does not give {coarse} TO {fine}")
+    if len(text) > _LONGEST:
         raise OptionError(f"'{text}' does not give {coarse} TO {fine}")
     total = sum(
         (Fraction(number) * unit_micros(unit) for number, unit in zip(numbers, units, strict=True)), Fraction(0)

@@ -10,7 +10,7 @@ from eventide.plan.joins import Asof, Interval, JoinBound, Nearest
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.conjuncts import between, comparison, conjuncts, unwrapped
 from eventide.sql.join_scope import JoinScope
-from eventide.sql.join_windows import Conditions, Read, equal_bound, equal_calls, same_tables, take
+from eventide.sql.join_windows import Conditions, Read, equal_bound, equal_calls, same_columns, same_tables, take
 from eventide.sql.scope import Reference, references, single_reference
 from eventide.sql.syntax import JoinNode
 from eventide.sql.time_bounds import Range, TimeBounds
@@ -27,6 +27,12 @@ class Bounded:
     bound: JoinBound
     kind: JoinKind
     times: tuple[str | None, str | None]
+    by_columns: bool = False  # the windows are those that rows of both sides already have in columns
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether the join makes windows, whose bounds a pair can be asked for."""
+        return not self.by_columns and not isinstance(self.bound, Interval | Asof)
 
 
 class BoundFinder:
@@ -56,6 +62,9 @@ class BoundFinder:
             raise equal[-1].span.error("the join has two windows", "keep one of them")
         if equal:
             return Bounded(equal[0].bound, self.kind, equal[0].times)
+        columns = None if within is not None else same_columns(self.scope, self.conditions, self.kind)
+        if columns is not None:
+            return Bounded(columns, self.kind, times, by_columns=True)
         given = None if within is None else within.bound
         bound = self._interval(given) if given is None or isinstance(given, Interval) else given
         return Bounded(bound, self.kind, times)
@@ -102,6 +111,14 @@ class BoundFinder:
                     "this is no bound of the time between the two rows that is known beforehand",
                     f"add or subtract intervals, as in {self._example()}, or add WITHIN INTERVAL '10' SECOND",
                 )
+        for condition in (*self.conditions.on, *self.conditions.where):
+            for reference in references(condition):
+                if _is_range(condition) and self.scope.known(reference).column.side_time is not None:
+                    return reference.error(
+                        f"{'.'.join(reference.parts)} is the time of one input of the join before, and a pair has the "
+                        "later of the two",
+                        "add WITHIN INTERVAL '10' SECOND, which goes by the time of the pair",
+                    )
         right = self.scope.right.qualifier or "the right side"
         add = f"add WITHIN TUMBLE(INTERVAL '10' SECOND) behind {right}, or a condition such as {self._example()}"
         if self.mode in _UNBOUNDED_MODES:

@@ -136,11 +136,14 @@ def _using_key(name: Span, scope: JoinScope) -> Key:
     text = name.tokens[0].text
     columns = []
     for side in scope.sides:
-        column = side.scope.find(text)
-        if column is None:
+        found = side.scope.all_called(text)
+        if not found:
             where = "this side" if side.qualifier is None else side.qualifier
-            known = suggest(text, [other.name for other in side.scope.columns])
+            known = suggest(text, [other.called for other in side.scope.columns])
             raise name.error(f"there is no column {text} in {where}", known)
+        if len(found) > 1:
+            raise name.error(f"{text} is a column of both sides of the join before", "write ON with qualified names")
+        column = found[0]
         if column.type.startswith("map<"):
             raise name.error("maps cannot be compared", "compare one of their values in ON")
         columns.append(column)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventide.errors import SqlError, suggest
-from eventide.plan.joins import Asof, Interval, JoinBound
+from eventide.plan.joins import Asof, Interval
 from eventide.plan.logical import Named
 from eventide.plan.modes import JoinKind
 from eventide.plan.names import TIME_OF_PAIR
-from eventide.sql.join_scope import JoinScope
+from eventide.sql.join_bounds import Bounded
+from eventide.sql.join_scope import ROWTIME, JoinScope
 from eventide.sql.join_sides import WINDOW_BOUNDS
 from eventide.sql.naming import name_of_expression
 from eventide.sql.scope import Reference, duplicate, refuse_quoted_columns, rewrite, single_reference
@@ -17,7 +18,6 @@ from eventide.sql.syntax import SelectItem
 from eventide.sql.tokens import Edit, Span, calls
 from eventide.sql.window_functions import BOUND_FUNCTIONS, WINDOW_FUNCTIONS
 
-ROWTIME = "rowtime"
 _OF_WINDOWS = (*WINDOW_BOUNDS, "window_id")
 _OF_AGGREGATES = ("emit_epoch", "op")
 _STRUCT = "named_struct('start', window_start, 'end', window_end)"
@@ -28,7 +28,7 @@ class AboveJoin:
     """The lookup of SELECT and WHERE. `outputs` are the aliases to the left, which later items may use."""
 
     scope: JoinScope
-    bound: JoinBound
+    bounded: Bounded
     outputs: tuple[Named, ...] = ()
 
     def __call__(self, reference: Reference) -> Edit:
@@ -75,11 +75,11 @@ class AboveJoin:
 
     def _column_name(self, reference: Reference) -> tuple[str, int] | None:
         found = self.scope.behind().find(reference)
-        return None if found is None else (found.column.name, found.parts)
+        return None if found is None else (found.column.called, found.parts)
 
     def _all(self) -> list[Named]:
         merged = [
-            Named(found.column.name, found.text)
+            Named(found.column.called, found.text)
             for name in self.scope.merged
             if (found := self.scope.behind().merged_column(name)) is not None
         ]
@@ -94,24 +94,31 @@ class AboveJoin:
         return [*merged, *rest, *(Named(name, text) for name, text in windowed.items())]
 
     def _of_side(self, item: SelectItem) -> list[Named]:
+        wanted = (item.qualifier or "").lower()
         for number, side in enumerate(self.scope.sides):
-            if side.qualifier is not None and side.qualifier.lower() == (item.qualifier or "").lower():
+            if wanted in side.qualifiers:
                 if number == 1 and self._left_only:
                     raise item.expression.error(
                         f"a {self.scope.kind.value.upper()} JOIN gives rows of the left side only", "leave it out"
                     )
-                return [*self._columns(number), *(Named(name, text) for name, text in side.window_columns.items())]
-        known = [f"{side.qualifier}.*" for side in self.scope.sides if side.qualifier is not None]
+                windowed = side.window_columns.items() if wanted == (side.qualifier or "").lower() else ()
+                return [*self._columns(number, wanted), *(Named(name, text) for name, text in windowed)]
+        known = [f"{name}.*" for side in self.scope.sides for name in side.listed_qualifiers]
         raise item.expression.error(
             f"there is nothing called {item.qualifier} in FROM", f"write {' or '.join(['*', *known])}"
         )
 
-    def _columns(self, side: int) -> list[Named]:
-        columns = self.scope.sides[side].scope.columns
-        return [Named(column.name, f"__{'lr'[side]}{index}") for index, column in enumerate(columns)]
+    def _columns(self, number: int, qualifier: str | None = None) -> list[Named]:
+        """The columns of a side that a star shows, or of one input of a side that is itself a join."""
+        side = self.scope.sides[number]
+        return [
+            Named(column.called, f"__{'lr'[number]}{index}")
+            for index, column in enumerate(side.scope.columns)
+            if not column.is_hidden and qualifier in (None, (column.qualifier or side.qualifier or "").lower())
+        ]
 
     def _is_window(self, name: str) -> bool:
-        return name.lower() in _OF_WINDOWS and not isinstance(self.bound, Interval | Asof)
+        return name.lower() in _OF_WINDOWS and self.bounded.has_windows
 
     def _both(self, reference: Reference) -> SqlError:
         name = reference.parts[0]
@@ -144,8 +151,9 @@ class AboveJoin:
         name, used = parts[0], len(reference.parts) - len(parts) + 1
         if name == ROWTIME:
             return reference.upto(used, TIME_OF_PAIR)
-        if name in (*_OF_WINDOWS, "window") and isinstance(self.bound, Interval | Asof):
-            join = "an interval join" if isinstance(self.bound, Interval) else "an ASOF join"
+        bound = self.bounded.bound
+        if name in (*_OF_WINDOWS, "window") and isinstance(bound, Interval | Asof):
+            join = "an interval join" if isinstance(bound, Interval) else "an ASOF join"
             raise reference.error(
                 f"{join} has no windows", "leave it out; rowtime is the time of a pair, the later of its two"
             )
@@ -156,15 +164,15 @@ class AboveJoin:
             return reference.upto(used, name)
         if name in _OF_AGGREGATES:
             raise reference.error(f"{name} is made by an aggregate: a pair is given once", "leave it out")
-        more = () if isinstance(self.bound, Interval | Asof) else _OF_WINDOWS
+        more = _OF_WINDOWS if self.bounded.has_windows else ()
         raise self.scope.unknown(reference, ROWTIME, *more, *(output.name for output in self.outputs))
 
 
-def join_outputs(items: tuple[SelectItem, ...], scope: JoinScope, bound: JoinBound) -> tuple[Named, ...]:
+def join_outputs(items: tuple[SelectItem, ...], scope: JoinScope, bounded: Bounded) -> tuple[Named, ...]:
     """The select list over pairs."""
     outputs: list[Named] = []
     for item in items:
-        above = AboveJoin(scope, bound, tuple(outputs))
+        above = AboveJoin(scope, bounded, tuple(outputs))
         if item.star:
             outputs += above.star(item)
         else:

@@ -12,10 +12,11 @@ from eventide.plan.modes import JoinKind
 from eventide.plan.names import quoted
 from eventide.plan.reads import sources_below
 from eventide.sql.join_sides import Side
-from eventide.sql.scope import Reference, ScopeColumn, TimeOf, references
+from eventide.sql.scope import Reference, ScopeColumn, TimeOf, ambiguous, references
 from eventide.sql.tokens import Edit, Span
 
-BEHIND_JOINS = ("window_start", "window_end", "window_id", "rowtime")
+ROWTIME = "rowtime"
+BEHIND_JOINS = ("window_start", "window_end", "window_id", ROWTIME)
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,20 @@ class JoinScope:
         return replace(self, right_hidden=self.kind in (JoinKind.SEMI, JoinKind.ANTI))
 
     def find(self, reference: Reference) -> Found | None:
-        """The column that a reference begins with; an error if both sides have it."""
+        """The column that a reference begins with; an error if several inputs have it."""
         parts = reference.parts
         for number, side in enumerate(self.sides):
-            if len(parts) > 1 and side.qualifier is not None and parts[0].lower() == side.qualifier.lower():
-                found = self._column(number, parts[1], 2)
-                if found is not None:
-                    return found
+            column = side.scope.qualified(parts[0], parts[1]) if len(parts) > 1 else None
+            if column is not None and not (number == 1 and self.right_hidden):
+                return self._found(number, column, 2)
         if parts[0].lower() in [name.lower() for name in self.merged]:
             return self.merged_column(parts[0])
-        found_in = [found for number in (0, 1) if (found := self._column(number, parts[0], 1)) is not None]
+        found_in = [(number, column) for number in (0, 1) for column in self._called(number, parts[0])]
         if len(found_in) > 1:
-            raise self._ambiguous(reference)
-        return found_in[0] if found_in else None
+            raise ambiguous(
+                reference, [column.qualifier or self.sides[number].qualifier for number, column in found_in]
+            )
+        return self._found(*found_in[0], 1) if found_in else None
 
     def known(self, reference: Reference) -> Found:
         """The same; an error if there is none."""
@@ -78,9 +80,9 @@ class JoinScope:
         """The error for a name that means nothing; `more` are names that are known beside the columns."""
         help = None
         for side in self.sides:
-            if len(reference.parts) > 1 and (side.qualifier or "").lower() == reference.parts[0].lower():
-                help = suggest(reference.parts[1], [column.name for column in side.scope.columns])
-        names = {column.name for side in self.sides for column in side.scope.columns} | set(more)
+            if len(reference.parts) > 1 and reference.parts[0].lower() in side.qualifiers:
+                help = suggest(reference.parts[1], [column.called for column in side.scope.columns])
+        names = {column.called for side in self.sides for column in side.scope.columns} | set(more)
         return reference.error(
             f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names)
         )
@@ -116,7 +118,7 @@ class JoinScope:
 
     def time_name(self, side: int) -> str:
         """A side's event time as one would write it, for the help of errors."""
-        columns = [column.name for column in self.sides[side].scope.columns if column.is_event_time]
+        columns = [column.called for column in self.sides[side].scope.columns if column.is_event_time]
         qualifier = self.sides[side].qualifier or "ab"[side]
         return f"{quoted(qualifier)}.{quoted(columns[0] if columns else 'ts')}"
 
@@ -128,13 +130,19 @@ class JoinScope:
             units.update(_unit(source) if counted else None for source in sources_below(side.scope.relation))
         return units.pop() if len(units) == 1 else None
 
+    def _called(self, number: int, name: str) -> list[ScopeColumn]:
+        """The columns of a side that a name without a qualifier may mean. rowtime is the time of a pair."""
+        if (number == 1 and self.right_hidden) or name.lower() == ROWTIME:
+            return []
+        return self.sides[number].scope.all_called(name)
+
+    def _found(self, number: int, column: ScopeColumn, parts: int) -> Found:
+        index = self.sides[number].scope.columns.index(column)
+        return Found(column, number, f"__{'lr'[number]}{index}", quoted(column.name), parts)
+
     def _column(self, number: int, name: str, parts: int) -> Found | None:
-        if number == 1 and self.right_hidden:
-            return None
-        for index, column in enumerate(self.sides[number].scope.columns):
-            if column.name.lower() == name.lower():
-                return Found(column, number, f"__{'lr'[number]}{index}", quoted(column.name), parts)
-        return None
+        columns = self._called(number, name)
+        return self._found(number, columns[0], parts) if columns else None
 
     def merged_column(self, name: str) -> Found | None:
         """A column of USING: that of the side whose rows all come out, of both for FULL."""
@@ -144,14 +152,6 @@ class JoinScope:
         if self.kind is JoinKind.FULL:
             return Found(left.column, None, f"coalesce({left.text}, {right.text})", left.own, 1)
         return right if self.kind is JoinKind.RIGHT else left
-
-    def _ambiguous(self, reference: Reference) -> SqlError:
-        name = reference.parts[0]
-        nameless = [side for side in self.sides if side.qualifier is None]
-        help = " or ".join(["write " + self.qualified(0, name), self.qualified(1, name)])
-        if nameless:
-            help = f"give the subqueries aliases, and write a.{quoted(name)} or b.{quoted(name)}"
-        return reference.error(f"{name} is a column of both sides", help)
 
 
 def _unit(source: Source) -> Fraction | None:

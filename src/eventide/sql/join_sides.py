@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from eventide.plan.logical import Project
 from eventide.plan.names import quoted
 from eventide.sql.event_times import carried_time, time_of
-from eventide.sql.relations import Readable, apply_watermark, lower_input, refuse_grouping, selected, with_where
+from eventide.sql.relations import Composing, apply_watermark, lower_input, selected, with_where
 from eventide.sql.scope import Reference, Scope, single_reference
+from eventide.sql.shape import aggregates
 from eventide.sql.syntax import SelectItem, SelectNode, SubqueryRef, TableRef, WindowTable
 from eventide.sql.window_functions import WindowCall, window_of_table
 
@@ -29,6 +30,17 @@ class Side:
     def qualifier(self) -> str | None:
         return self.scope.qualifier
 
+    @property
+    def qualifiers(self) -> set[str]:
+        """The same in lower case."""
+        return {qualifier.lower() for qualifier in self.listed_qualifiers}
+
+    @property
+    def listed_qualifiers(self) -> list[str]:
+        """Everything that may stand in front of a column's name; more than one for a side that is itself a join."""
+        own = dict.fromkeys(column.qualifier or self.qualifier for column in self.scope.columns)
+        return [qualifier for qualifier in own if qualifier is not None]
+
     def window_bound(self, reference: Reference) -> str | None:
         """`window_start` or `window_end`, if that is what a reference with this side's name means."""
         parts = [part.lower() for part in reference.parts]
@@ -41,7 +53,7 @@ class Side:
         return next((bound for known, bound in self.window_columns.items() if known.lower() == name.lower()), None)
 
 
-def lower_side(node: TableRef | SubqueryRef | WindowTable, catalog: Readable) -> Side:
+def lower_side(node: TableRef | SubqueryRef | WindowTable, catalog: Composing) -> Side:
     if isinstance(node, WindowTable):
         return _window_table(node, catalog)
     windowed = _windowed(node, catalog) if isinstance(node, SubqueryRef) else None
@@ -51,10 +63,12 @@ def lower_side(node: TableRef | SubqueryRef | WindowTable, catalog: Readable) ->
     return Side(scope, carried_time(scope))
 
 
-def _windowed(node: SubqueryRef, catalog: Readable) -> Side | None:
+def _windowed(node: SubqueryRef, catalog: Composing) -> Side | None:
     """A subquery that filters and computes over a window table, at whatever depth; None for others."""
     select = node.query.selects[0]
     if len(node.query.selects) != 1 or not isinstance(select.source, WindowTable | SubqueryRef):
+        return None
+    if aggregates(select) or select.order_by is not None:
         return None
     below = select.source
     inner = _window_table(below, catalog) if isinstance(below, WindowTable) else _windowed(below, catalog)
@@ -65,7 +79,7 @@ def _windowed(node: SubqueryRef, catalog: Readable) -> Side | None:
     return replace(side, scope=scope if node.watermark is None else apply_watermark(scope, node.watermark))
 
 
-def _window_table(table: WindowTable, catalog: Readable) -> Side:
+def _window_table(table: WindowTable, catalog: Composing) -> Side:
     if table.function == "session":
         raise table.span.error(
             "sessions of two sides seldom have the same bounds", "write l JOIN r WITHIN SESSION(INTERVAL '5' MINUTE)"
@@ -85,7 +99,6 @@ def _window_table(table: WindowTable, catalog: Readable) -> Side:
 
 def _selected(select: SelectNode, inner: Side) -> Side:
     """A SELECT over a window table: the bounds of the window pass through it, under whatever names."""
-    refuse_grouping(select)
     scope = inner.scope
     if select.watermark is not None:
         scope = apply_watermark(scope, select.watermark)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from eventide.errors import SqlError
+from eventide.plan.column_roles import WindowBound
 from eventide.plan.joins import SameWindow
+from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Session, Slide
 from eventide.sql.conjuncts import comparison, unwrapped
 from eventide.sql.event_times import time_of
@@ -90,6 +92,37 @@ def _shared_bound(name: Span, scope: JoinScope) -> str | None:
     """The same for a name in USING."""
     left, right = (side.window_bound_called(name.tokens[0].text) for side in scope.sides)
     return left if left == right else None
+
+
+# Windows of streams --------------------------------------------------------------------------------------------------
+
+
+def same_columns(scope: JoinScope, conditions: Conditions, kind: JoinKind) -> SameWindow | None:
+    """Both sides are streams of windows, joined on equal bounds of these; None if they are not.
+
+    The conditions stay: they are keys of the join, which tell windows apart that end at the same time.
+    """
+    equal: list[WindowBound] = []
+    for condition in (*conditions.on, *(conditions.where if kind is JoinKind.INNER else ())):
+        compared = comparison(condition)
+        if compared is not None and compared.operator in ("=", "<=>"):
+            found = [_column_bound(part, scope) for part in (compared.left, compared.right)]
+            if found[0] is not None and found[0] == found[1] and found[0].is_rowtime:
+                equal.append(found[0])
+    for name in conditions.using:
+        columns = [side.scope.find(name.tokens[0].text) for side in scope.sides]
+        bounds = [None if column is None else column.bound for column in columns]
+        if bounds[0] is not None and bounds[0] == bounds[1] and bounds[0].is_rowtime:
+            equal.append(bounds[0])
+    if {bound.which for bound in equal} != set(WINDOW_BOUNDS) or len({bound.window for bound in equal}) != 1:
+        return None
+    return SameWindow(equal[0].pane)
+
+
+def _column_bound(span: Span, scope: JoinScope) -> WindowBound | None:
+    reference = single_reference(span)
+    found = None if reference is None else scope.find(reference)
+    return None if found is None else found.column.bound
 
 
 # Spark --------------------------------------------------------------------------------------------------------------

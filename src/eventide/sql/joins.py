@@ -1,28 +1,28 @@
-"""A SELECT over a join, down to `plan.logical.Join`."""
+"""A SELECT over a join, down to `plan.logical.Join`. A join of joins reads the joins below it as inner streams."""
 
 from __future__ import annotations
 
-from eventide.errors import SqlError
-from eventide.plan.joins import Asof, Interval
-from eventide.plan.logical import Join, JoinSide
-from eventide.plan.modes import EmitMode
-from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates
-from eventide.sql.composition import read_by_a_group, read_by_a_join
+from dataclasses import dataclass, replace
+
+from eventide.plan.logical import Join, JoinSide, Named
+from eventide.plan.modes import EmitMode, JoinKind
+from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.conjuncts import conjuncts
-from eventide.sql.grouped import is_grouped
-from eventide.sql.join_bounds import BoundFinder
+from eventide.sql.emits import AT_CLOSE, of_join
+from eventide.sql.join_bounds import Bounded, BoundFinder
 from eventide.sql.join_conditions import Sorted, conjunction, sort_conditions
 from eventide.sql.join_outputs import AboveJoin, join_outputs, refuse_windows
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import Side, lower_side
 from eventide.sql.join_windows import Conditions
-from eventide.sql.relations import Readable
-from eventide.sql.scope import TimeOf, refuse_quoted_columns
-from eventide.sql.select_above import select_above
-from eventide.sql.syntax import EmitNode, JoinNode, SelectNode, SubqueryRef
+from eventide.sql.pairs import Names, pair_columns, pair_scope
+from eventide.sql.relations import Composing
+from eventide.sql.scope import Scope, TimeOf, references, refuse_quoted_columns
+from eventide.sql.syntax import EmitNode, FromNode, JoinNode, SelectNode, SubqueryRef
 from eventide.sql.tokens import Span
 
-_AT_CLOSE = (EmitMode.ON_WINDOW_CLOSE, EmitMode.FINAL)
+# Joins whose left rows a condition on these alone may filter before the join, though it stands in WHERE.
+_KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
 
 def join_below(select: SelectNode) -> JoinNode | None:
@@ -35,73 +35,139 @@ def join_below(select: SelectNode) -> JoinNode | None:
     return None
 
 
-def lower_join(select: SelectNode, catalog: Readable, mode: EmitMode | None) -> Join | None:
-    """The join that a SELECT says, with all that SELECTs around it filter and compute; None if it reads no join."""
-    join = join_below(select)
-    if join is None:
-        return None
-    _refuse_clauses(select, join)
-    if isinstance(select.source, SubqueryRef):
-        below = lower_join(select.source.query.selects[0], catalog, mode)
-        return None if below is None else select_above(select, select.source, below)
-    return _lower(select, join, catalog, mode)
+def lower_join(select: SelectNode, join: JoinNode, catalog: Composing, mode: EmitMode | None) -> Join:
+    """The join that a SELECT says."""
+    _refuse_watermark(select)
+    joined = _Joiner(catalog, _named_above(select)).outermost(join, _where(select), mode)
+    return joined.query(join_outputs(select.items, joined.scope, joined.bounded))
 
 
-def _refuse_clauses(select: SelectNode, join: JoinNode) -> None:
-    if is_grouped(select):
-        found = [found for item in select.items if not item.star for found in find_aggregates(item.expression)]
-        place = select.group_span or (found[0].span if found else select.having or select.span)
-        raise read_by_a_group(place)
-    if select.order_by is not None:
-        raise select.order_by.error("pairs leave as soon as they are certain", "leave ORDER BY out")
+def read_join(select: SelectNode, join: JoinNode, catalog: Composing) -> Scope:
+    """The pairs of a join, WHERE included, for a SELECT that groups or orders them."""
+    _refuse_watermark(select)
+    return _Joiner(catalog, _named_above(select)).read(join, _where(select))
+
+
+def _refuse_watermark(select: SelectNode) -> None:
     if select.watermark is not None:
         raise select.watermark.span.error(
             "a watermark belongs to one side of the join", "write it behind that side, before JOIN or ON"
         )
 
 
-def _lower(select: SelectNode, join: JoinNode, catalog: Readable, mode: EmitMode | None) -> Join:
-    if isinstance(join.left, JoinNode):
-        raise read_by_a_join(join)
-    if isinstance(join.right, JoinNode):
-        raise read_by_a_join(join.right)
-    left, right = lower_side(join.left, catalog), lower_side(join.right, catalog)
-    _refuse_one_name(join, left, right)
-    scope = JoinScope(left, right, join.kind)
-    conditions = _conditions(select, join, scope)
+def _where(select: SelectNode) -> list[Span]:
+    if select.where is None:
+        return []
+    refuse_aggregates(select.where, "WHERE", "filter groups with HAVING")
+    return conjuncts(select.where)
+
+
+def _named_above(select: SelectNode) -> Names:
+    """The columns that the clauses of a SELECT name above its FROM and WHERE."""
+    if any(item.star for item in select.items):
+        return Names(all=True)
+    window = None if select.window is None else select.window.on
+    spans = (*(item.expression for item in select.items), select.group_span, select.having, select.order_by, window)
+    return Names().with_those_of(*spans)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A join whose names are resolved, and which lacks only what is selected of it."""
+
+    scope: JoinScope
+    bounded: Bounded
+    made: Sorted
+    mode: EmitMode | None
+
+    def query(self, outputs: tuple[Named, ...]) -> Join:
+        return Join(
+            self._side(0),
+            self._side(1),
+            self.bounded.kind,
+            self.bounded.bound,
+            outputs,
+            tuple(key.null_safe for key in self.made.keys),
+            conjunction(self.made.condition),
+            conjunction(self.made.where),
+            self.mode in AT_CLOSE,
+        )
+
+    def _side(self, number: int) -> JoinSide:
+        scope = self.scope.sides[number].scope
+        return JoinSide(
+            self.made.filtered(scope.relation, number),
+            scope.logical_columns(),
+            tuple(key.sides[number] for key in self.made.keys),
+            self.bounded.times[number],
+        )
+
+
+@dataclass(frozen=True)
+class _Joiner:
+    """The joins of one SELECT; `names` are what is needed of their pairs."""
+
+    catalog: Composing
+    names: Names
+
+    def outermost(self, join: JoinNode, where: list[Span], mode: EmitMode | None) -> _Joined:
+        scope, rest = self._scope(join, where)
+        return _joined(join, scope, rest, mode)
+
+    def read(self, join: JoinNode, where: list[Span]) -> Scope:
+        """The pairs of a join, of which all of `where` holds, as an inner stream."""
+        return self._read(join, self.outermost(join, where, None))
+
+    def _read(self, join: JoinNode, joined: _Joined) -> Scope:
+        columns = pair_columns(joined.scope, joined.bounded, self.names)
+        query = joined.query(tuple(Named(column.name, text) for column, text in columns))
+        source = self.catalog.read_query(query, EmitNode(), of_join(join))
+        return pair_scope(source, [column for column, _ in columns], self.catalog)
+
+    def _scope(self, join: JoinNode, where: list[Span]) -> tuple[JoinScope, list[Span]]:
+        """The sides of a join, and the conditions that are left to it: joins below take those that are about them."""
+        named = self.names.with_those_of(join.on, join.match, join.system_time, *join.using, *where)
+        below = replace(self, names=named)
+        left, rest = below._side(join.left, where if join.kind in _KEEPS_LEFT else [])
+        right, _ = below._side(join.right, [])
+        rest = rest if join.kind in _KEEPS_LEFT else where
+        _refuse_one_name(join, left, right)
+        scope = JoinScope(left, right, join.kind)
+        for condition in where:
+            scope.sides_of(condition)  # an error for a name that both sides have
+        return scope, rest
+
+    def _side(self, node: FromNode, where: list[Span]) -> tuple[Side, list[Span]]:
+        if not isinstance(node, JoinNode):
+            return lower_side(node, self.catalog), where
+        scope, rest = self._scope(node, where)
+        own = [condition for condition in rest if _is_about(condition, scope)]
+        joined = _joined(node, scope, own, None)
+        return Side(self._read(node, joined), None), [condition for condition in rest if condition not in own]
+
+
+def _is_about(condition: Span, scope: JoinScope) -> bool:
+    named = references(condition)
+    return bool(named) and all(scope.find(reference) is not None for reference in named)
+
+
+def _joined(join: JoinNode, scope: JoinScope, where: list[Span], mode: EmitMode | None) -> _Joined:
+    conditions = _conditions(join, where, scope)
+    left, right = scope.sides
     merged = tuple(name.tokens[0].text for name in join.using if left.window_bound_called(name.tokens[0].text) is None)
     bounded = BoundFinder(join, scope, conditions, mode).find()
     for condition in (*conditions.on, *conditions.where):
         refuse_windows(condition)
     _refuse_two_kinds_of_time(join, scope, bounded.times)
     scope = JoinScope(left, right, bounded.kind, merged)
-    made = sort_conditions(scope, conditions, bounded.bound, AboveJoin(scope, bounded.bound))
-    return Join(
-        _side(left, made, 0, bounded.times[0]),
-        _side(right, made, 1, bounded.times[1]),
-        bounded.kind,
-        bounded.bound,
-        join_outputs(select.items, scope, bounded.bound),
-        tuple(key.null_safe for key in made.keys),
-        conjunction(made.condition),
-        conjunction(made.where),
-        mode in _AT_CLOSE,
-    )
-
-
-def _side(side: Side, made: Sorted, number: int, time: str | None) -> JoinSide:
-    return JoinSide(
-        made.filtered(side.scope.relation, number),
-        side.scope.logical_columns(),
-        tuple(key.sides[number] for key in made.keys),
-        time,
-    )
+    made = sort_conditions(scope, conditions, bounded.bound, AboveJoin(scope, bounded))
+    return _Joined(scope, bounded, made, mode)
 
 
 def _refuse_one_name(join: JoinNode, left: Side, right: Side) -> None:
-    if left.qualifier is not None and right.qualifier is not None and left.qualifier.lower() == right.qualifier.lower():
-        name = left.qualifier
-        raise join.right.span.error(f"both sides are called {name}", f"write {name} AS a JOIN {name} AS b")
+    for name in right.listed_qualifiers:
+        if name.lower() in left.qualifiers:
+            raise join.right.span.error(f"both sides are called {name}", f"write {name} AS a JOIN {name} AS b")
 
 
 def _refuse_two_kinds_of_time(join: JoinNode, scope: JoinScope, times: tuple[str | None, str | None]) -> None:
@@ -116,31 +182,10 @@ def _refuse_two_kinds_of_time(join: JoinNode, scope: JoinScope, times: tuple[str
         )
 
 
-def _conditions(select: SelectNode, join: JoinNode, scope: JoinScope) -> Conditions:
-    for clause, span in (("ON", join.on), ("WHERE", select.where)):
-        if span is not None:
-            refuse_aggregates(span, clause, "aggregate in a stream of its own")
-            for side in scope.sides:
-                refuse_quoted_columns(side.scope, span)
-    on = [] if join.on is None else conjuncts(join.on)
-    return Conditions(on, [] if select.where is None else conjuncts(select.where), list(join.using))
-
-
-def check_join_emit(query: Join, node: EmitNode) -> None:
-    """A join has one way to emit, and with windows a second one."""
-    if node.mode is None:
-        return
-    place = node.places["mode"]
-    if node.mode not in _AT_CLOSE:
-        raise _no_such_emit(place, query)
-    if isinstance(query.bound, Interval | Asof):
-        what = "an interval join" if isinstance(query.bound, Interval) else "an ASOF join"
-        raise place.error(
-            f"{what} has no windows that could close", "leave EMIT out: a pair is given as soon as it is certain"
-        )
-
-
-def _no_such_emit(place: Span, query: Join) -> SqlError:
-    has_windows = not isinstance(query.bound, Interval | Asof)
-    instead = "leave EMIT out" + (", or write EMIT ON WINDOW CLOSE" if has_windows else "")
-    return place.error("a join gives each pair once, as soon as it is certain", instead)
+def _conditions(join: JoinNode, where: list[Span], scope: JoinScope) -> Conditions:
+    if join.on is not None:
+        refuse_aggregates(join.on, "ON", "aggregate in a subquery")
+    for span in where if join.on is None else (join.on, *where):
+        for side in scope.sides:
+            refuse_quoted_columns(side.scope, span)
+    return Conditions([] if join.on is None else conjuncts(join.on), list(where), list(join.using))

@@ -2,81 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
-from eventide.plan.logical import Emit, Forward, Join, Named, Query, Stream, StreamOptions, WindowAggregate
+from eventide.plan.logical import Forward, Join, Named, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
-from eventide.plan.windows import Slide, Unbounded
+from eventide.plan.windows import Unbounded
+from eventide.sql.composition import Composition
+from eventide.sql.emits import Lateness, of_operator, of_statement
 from eventide.sql.event_times import carried_time
-from eventide.sql.grouped import is_grouped, lower_grouped
-from eventide.sql.joins import check_join_emit, join_below, lower_join
+from eventide.sql.grouped import lower_grouped
+from eventide.sql.joins import lower_join, read_join
 from eventide.sql.options import Options
-from eventide.sql.relations import Readable, apply_watermark, lower_input, lower_union, project, with_lag, with_where
+from eventide.sql.rank import lower_rank
+from eventide.sql.relations import (
+    Readable,
+    apply_watermark,
+    lower_input,
+    lower_union,
+    project,
+    scan,
+    with_lag,
+    with_where,
+)
 from eventide.sql.scope import Scope, resolve, single_reference, unknown_column
+from eventide.sql.select_above import select_above
+from eventide.sql.shape import is_grouped, keeps_state, operator_below, query_below, ranks
 from eventide.sql.statements import CreateStream
-from eventide.sql.syntax import EmitNode, SelectNode, WindowTable
+from eventide.sql.syntax import EmitNode, JoinNode, SelectNode, SubqueryRef, WindowTable
 from eventide.sql.tokens import Span, word
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A stream and where its parts stand in the SQL."""
+    """A stream, the inner streams that it needs, innermost first, and where its parts stand in the SQL."""
 
     stream: Stream
+    inner: tuple[Stream, ...]
     places: Places
 
 
 def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     """Resolve a CREATE STREAM; every mistake that can be seen without Spark is an `SqlError` at its place."""
-    options = _stream_options(statement.options)
-    spans: dict[str, Span] = {"query": statement.query.span}
-    query = _lower_query(statement, catalog, spans)
-    emit = _emit(statement, query, options, spans)
-    stream = Stream(statement.name, query, emit, options)
-    _check_event_time(stream, statement, spans)
-    return Lowered(stream, Places(statement.query.span.sql, _offsets(statement, spans)))
+    options, lateness = _stream_options(statement.options), of_statement(statement.emit, statement.options)
+    ttl = statement.options.duration("state_ttl")
+    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl)
+    selects, emit = statement.query.selects, statement.emit
+    if len(selects) == 1:
+        query = lower_select(selects[0], composition, emit)
+    else:
+        query, emit = _lower_union(statement, composition)
+    stream = composition.made(statement.name, query, emit, of_operator(selects[0], query))
+    if lateness is not None and not composition.lateness_is_used:
+        raise _useless(lateness, composition)
+    streams = _with_late_name(statement, composition, [*composition.inner.values(), stream])
+    for each in streams:
+        _check_event_time(each, statement)
+    _check_groups(statement, streams)
+    return Lowered(streams[-1], tuple(streams[:-1]), Places(statement.query.span.sql, _offsets(statement)))
 
 
-def _offsets(statement: CreateStream, spans: Mapping[str, Span]) -> dict[str, tuple[int, int]]:
-    offsets = {part: (span.start, span.end) for part, span in spans.items()}
-    for option, part in (("late.policy", "policy"), ("max_groups", "max_groups")):
-        if option in statement.options.given:
-            token = statement.options.place(option)
-            offsets[part] = (token.start, token.end + 1)
-    return offsets
-
-
-def _lower_query(statement: CreateStream, catalog: Readable, spans: dict[str, Span]) -> Query:
-    selects = statement.query.selects
-    if len(selects) > 1:
-        scope = lower_union(statement.query, catalog)
-        outputs = tuple(Named(column.name, quoted(column.name)) for column in scope.columns)
-        return Forward(scope.relation, scope.logical_columns(), outputs, time=carried_time(scope))
-    select = selects[0]
-    spans["from"] = select.source.span
-    join = lower_join(select, catalog, statement.emit.mode)
-    if join is not None:
-        return join
-    scope = _lower_from(select, catalog)
+def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -> Query:
+    """A SELECT, with those that it reads and that are one operator with it."""
+    below, source = query_below(select), select.source
+    if below is not None and isinstance(source, SubqueryRef) and operator_below(below) is not None:
+        query = lower_select(below, composition, emit)
+        merged = select_above(select, source, query)
+        if merged is not None:
+            return merged
+        read = composition.read_query(query, emit, of_operator(below, query))
+        return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
+    if isinstance(source, JoinNode) and not is_grouped(select) and not ranks(select) and select.order_by is None:
+        return lower_join(select, source, composition, emit.mode)
+    scope = _lower_from(select, composition)
+    if ranks(select):
+        return _ranked(select, scope)
     if not is_grouped(select):
-        return _forward(select, scope, spans)
+        return _forward(select, scope)
     if select.order_by is not None:
         raise select.order_by.error(
             "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
         )
-    mode = statement.emit.mode or EmitMode.ON_WINDOW_CLOSE
-    query, spans["window"] = lower_grouped(select, scope, mode, statement.options.duration("state_ttl"))
-    return query
+    return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE, composition.state_ttl)
 
 
-def _lower_from(select: SelectNode, catalog: Readable) -> Scope:
-    """FROM and WHERE of the outermost SELECT, with the watermarks that it sets."""
+def _ranked(select: SelectNode, scope: Scope) -> Rank:
+    if is_grouped(select):
+        raise select.span.error("rows are grouped first and ranked then", "group in a subquery, and rank its rows")
+    if select.order_by is not None:
+        raise select.order_by.error("ranked rows leave by window and place", "leave ORDER BY out")
+    return lower_rank(select, scope)
+
+
+def _lower_union(statement: CreateStream, composition: Composition) -> tuple[Forward, EmitNode]:
+    """UNION ALL outermost. EMIT is about the windows of its parts, if any has one."""
+    selects, emit = statement.query.selects, statement.emit
+    scope = lower_union(statement.query, composition, emit)
+    outputs = tuple(Named(column.name, quoted(column.name)) for column in scope.columns if not column.is_hidden)
+    query = Forward(scope.relation, scope.logical_columns(), outputs, time=carried_time(scope))
+    return query, replace(emit, mode=None, every=None) if any(keeps_state(select) for select in selects) else emit
+
+
+def _useless(lateness: Lateness, composition: Composition) -> SqlError:
+    if composition.inner:
+        return lateness.error(
+            "lateness is allowed to windows that read a source, and here an ordered stream does",
+            "leave it out; behind the watermark, rows of an ordered stream are late",
+        )
+    return lateness.error(
+        "lateness is allowed to windows, and there is no window", "leave it out, or group by a window"
+    )
+
+
+def _offsets(statement: CreateStream) -> dict[str, tuple[int, int]]:
+    offsets = {"query": (statement.query.span.start, statement.query.span.end)}
+    if "late.policy" in statement.options.given:
+        token = statement.options.place("late.policy")
+        offsets["policy"] = (token.start, token.end + 1)
+    return offsets
+
+
+def _lower_from(select: SelectNode, catalog: Composition) -> Scope:
+    """FROM and WHERE of a SELECT that is an operator of its own, with the watermarks that it sets."""
     source = select.source
+    if isinstance(source, JoinNode):
+        return read_join(select, source, catalog)
     if isinstance(source, WindowTable):
         scope = lower_input(source.input, catalog)
         scope = replace(scope, qualifier=source.alias or scope.qualifier)
@@ -90,10 +143,9 @@ def _lower_from(select: SelectNode, catalog: Readable) -> Scope:
     return with_where(scope, select.where)
 
 
-def _forward(select: SelectNode, scope: Scope, spans: dict[str, Span]) -> Forward:
+def _forward(select: SelectNode, scope: Scope) -> Forward:
     ordered = False
     if select.order_by is not None:
-        spans["order"] = select.order_by
         _check_order(select.order_by, scope, select)
         ordered = True
     return Forward(
@@ -117,95 +169,46 @@ def _check_order(span: Span, scope: Scope, select: SelectNode) -> None:
                 return _check_order(item.expression, scope, select)
         raise unknown_column(scope, reference)
     if not found[0].is_event_time:
-        known = [candidate.name for candidate in scope.columns if candidate.is_event_time]
+        known = [candidate.called for candidate in scope.columns if candidate.is_event_time]
         help = f"write ORDER BY {known[0]}" if known else "declare EVENT TIME in the source"
-        raise span.error(f"{found[0].name} is not the event time, and no other order can be kept", help)
+        raise span.error(f"{found[0].called} is not the event time, and no other order can be kept", help)
     return None
 
 
-@dataclass(frozen=True)
-class _Lateness:
-    """The allowed lateness, and how to raise an error at the place where it was given."""
-
-    micros: int
-    error: Callable[[str, str], SqlError]
-
-
-def _emit(statement: CreateStream, query: Query, options: StreamOptions, spans: dict[str, Span]) -> Emit:
+def _with_late_name(statement: CreateStream, composition: Composition, streams: list[Stream]) -> list[Stream]:
+    """LATE DATA TO goes to the one stream of the statement in which rows can be late."""
     node = statement.emit
-    for part, name in (("mode", "emit"), ("lateness", "lateness"), ("late_to", "late_to")):
-        if part in node.places:
-            spans[name] = node.places[part]
-    lateness = _lateness(statement)
-    mode = node.mode or EmitMode.ON_WINDOW_CLOSE
-    if isinstance(query, Forward):
-        _check_forward_emit(query, node, lateness, options)
-    elif isinstance(query, WindowAggregate):
-        _check_final(node, lateness)
-        _check_window_emit(query, node, mode, lateness)
-    else:
-        _check_final(node, lateness)
-        check_join_emit(query, node)
-    return Emit(mode, node.every, lateness.micros if lateness else 0, node.late_to)
-
-
-def _lateness(statement: CreateStream) -> _Lateness | None:
-    """The allowed lateness, from the one of four places where it may stand."""
-    node, select, options = statement.emit, statement.query.selects[0], statement.options
-    found: list[_Lateness] = []
-    if node.allowed_lateness is not None:
-        found.append(_Lateness(node.allowed_lateness, node.places["lateness"].error))
-    if select.window is not None and "allowed lateness" in select.window.durations:
-        micros, span = select.window.durations["allowed lateness"]
-        found.append(_Lateness(micros, span.error))
-    join = join_below(select)
-    if join is not None and join.within is not None and join.within.grace is not None:
-        micros, span = join.within.grace
-        found.append(_Lateness(micros, span.error))
-    option = options.duration("allowed_lateness")
-    if option is not None:
-        found.append(_Lateness(option, lambda message, help: options.error("allowed_lateness", message, help)))
-    if len(found) > 1:
-        raise found[1].error("the allowed lateness is given twice", "keep one of them")
-    return found[0] if found else None
-
-
-def _check_forward_emit(query: Forward, node: EmitNode, lateness: _Lateness | None, options: StreamOptions) -> None:
-    if node.mode is not None:
-        raise node.places["mode"].error(
-            "EMIT says when a window gives its rows, and there is no window", "leave EMIT out, or group by a window"
-        )
-    if lateness is not None:
-        raise lateness.error(
-            "lateness is allowed to windows, and there is no window", "leave it out, or group by a window"
-        )
-    if node.late_to is not None and not query.ordered and options.late_policy is LatePolicy.WINDOW:
+    if node.late_to is None:
+        return streams
+    place, can_be_late = node.places["late_to"], [each for each in streams if _has_late_rows(each, composition)]
+    if not can_be_late:
         help = "add WITH ('late.policy' = 'strict') behind the stream's name, or leave LATE DATA TO out"
-        raise node.places["late_to"].error("without a window no row is late, so nothing would ever arrive there", help)
-
-
-def _check_final(node: EmitNode, lateness: _Lateness | None) -> None:
-    if node.mode is not EmitMode.FINAL:
-        return
-    instead = "or write EMIT ON WINDOW CLOSE"
-    if lateness is not None:
-        raise lateness.error("EMIT FINAL allows no lateness", f"leave the lateness out, {instead}")
-    if node.late_to is not None:
-        raise node.places["late_to"].error(
-            "EMIT FINAL counts late rows and does not keep them", f"leave LATE DATA TO out, {instead}"
+        raise place.error("without a window no row is late, so nothing would ever arrive there", help)
+    if len(can_be_late) > 1:
+        names = " and ".join(f"{each.name}$late" for each in can_be_late)
+        raise place.error(
+            f"rows of this query can be late in {len(can_be_late)} places",
+            f"leave it out, and read {names}; or make streams of the subqueries, each with a LATE DATA TO",
         )
+    if can_be_late[0].emit.mode is EmitMode.FINAL:
+        raise place.error(
+            "EMIT FINAL counts late rows and does not keep them",
+            "leave LATE DATA TO out, or write EMIT ON WINDOW CLOSE",
+        )
+    return [
+        replace(each, emit=replace(each.emit, late_to=node.late_to)) if each is can_be_late[0] else each
+        for each in streams
+    ]
 
 
-def _check_window_emit(query: WindowAggregate, node: EmitNode, mode: EmitMode, lateness: _Lateness | None) -> None:
-    if isinstance(query.window, Unbounded) and lateness is not None:
-        raise lateness.error("without a window no row is late", "leave the lateness out, or group by a window")
-    if isinstance(query.window, Unbounded) and node.late_to is not None:
-        raise node.places["late_to"].error("without a window no row is late", "leave LATE DATA TO out")
-    if isinstance(query.window, Slide):
-        if node.mode is not None and (query.window.lookahead is None or mode is not EmitMode.ON_WINDOW_CLOSE):
-            raise node.places["mode"].error("a sliding window gives one row for each row that comes", "leave EMIT out")
-        if lateness is not None:
-            raise lateness.error("a sliding window allows no lateness", "leave it out")
+def _has_late_rows(stream: Stream, composition: Composition) -> bool:
+    is_free = isinstance(stream.query, Forward) and not stream.query.ordered
+    is_free = is_free and stream.options.late_policy is LatePolicy.WINDOW
+    return composition.is_entrance(stream.query) and not is_free and not _is_unbounded(stream)
+
+
+def _is_unbounded(stream: Stream) -> bool:
+    return isinstance(window_of(stream.query), Unbounded)
 
 
 def _stream_options(options: Options) -> StreamOptions:
@@ -230,17 +233,23 @@ def _stream_options(options: Options) -> StreamOptions:
     )
 
 
-def _check_event_time(stream: Stream, statement: CreateStream, spans: Mapping[str, Span]) -> None:
-    """Options and query must agree on whose time counts."""
+def _check_groups(statement: CreateStream, streams: list[Stream]) -> None:
+    """Options that limit the groups that are kept need some that they can limit."""
     options = statement.options
-    if stream.options.max_groups is not None and not isinstance(stream.query, WindowAggregate):
-        lacks = "a join has none" if isinstance(stream.query, Join) else "there is no window"
-        raise options.error("max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out")
-    if "state_ttl" in options.given and not isinstance(window_of(stream.query), Unbounded):
+    if "state_ttl" in options.given and not any(_is_unbounded(each) for each in streams):
         help = "leave it out; a window's state goes when it closes"
         raise options.error("state_ttl", "state_ttl is for groups without a window", help)
-    if isinstance(window_of(stream.query), Unbounded) and stream.options.max_groups is not None:
+    if "max_groups" not in options.given or any(each.options.max_groups is not None for each in streams):
+        return
+    if any(_is_unbounded(each) for each in streams):
         raise options.error("max_groups", "max_groups limits the groups of a window", "use state_ttl, or leave it out")
+    lacks = "a join has none" if isinstance(streams[-1].query, Join) else "there is no window"
+    raise options.error("max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out")
+
+
+def _check_event_time(stream: Stream, statement: CreateStream) -> None:
+    """Options and query must agree on whose time counts."""
+    options = statement.options
     if not stream.options.event_time and names_its_time(stream.query):
         raise options.error(
             "eventtime.enabled",

@@ -31,11 +31,11 @@ _BINARY: dict[type[exp.Expr], str] = {
 
 
 def output_name(span: Span, scope: Scope) -> str:
-    """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name; otherwise the expression on one line."""
+    """`sum(v)`, `(a + b)`, `count(1)`; the last part of a dotted name or path; otherwise the expression on one line."""
 
     def known(reference: Reference) -> tuple[str, int] | None:
         found = resolve(scope, reference)
-        return None if found is None else (found[0].name, found[1])
+        return None if found is None else (found[0].called, found[1])
 
     return name_of_expression(span, known)
 
@@ -43,6 +43,9 @@ def output_name(span: Span, scope: Scope) -> str:
 def name_of_expression(span: Span, known: Callable[[Reference], tuple[str, int] | None]) -> str:
     """The same; `known` gives the name of the column that a reference means, and how many of its parts name it."""
     found = [(reference, known(reference)) for reference in references(span)]
+    path = found[0][0].path if len(found) == 1 else None
+    if path is not None and (found[0][0].places[0][0], path.end) == (span.start, span.end):
+        return path.name
     sql = span.render([reference.upto(column[1], quoted(column[0])) for reference, column in found if column])
     tree = parse_scalar(tokenize(sql), sql)
     if isinstance(tree, exp.Column):

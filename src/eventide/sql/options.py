@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.side_output import KINDS, parse_rate
+from eventide.secrets import HELP, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
 
@@ -19,13 +20,15 @@ class Option:
     """`kind`: text, duration, span (a duration above zero), count (a whole number above 0), flag, rate (10000/s), or
     choice.
 
-    A choice is one of `choices`. `instead_of` is another way to say the same thing, which excludes it.
+    A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
+    excludes it.
     """
 
     kind: str = "text"
     choices: tuple[str, ...] = ()
     only_format: str | None = None
     instead_of: str | None = None
+    most: int = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Connector:
     columns: tuple[tuple[str, str], ...] = ()  # a schema that cannot be declared otherwise
     event_time: str | None = None
 
+
+MOST_SHARDS = 4096
 
 _FORMAT = Option("choice", ("json", "csv", "parquet"))
 
@@ -75,7 +80,8 @@ SINK_CONNECTORS: Mapping[str, Connector] = {
     "console": Connector({}),
     "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
     "postgres": Connector(
-        {"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count")}, required=("url", "table")
+        {"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count", most=1_000_000)},
+        required=("url", "table"),
     ),
 }
 
@@ -85,7 +91,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "allowed_lateness": Option("duration"),
     "max_groups": Option("count"),
     "state_ttl": Option("duration"),
-    "shards": Option("count"),
+    "shards": Option("count", most=MOST_SHARDS),
     "eventtime.enabled": Option("flag"),
     "fused_scan": Option("flag"),
 }
@@ -240,6 +246,20 @@ def _value(cursor: Cursor) -> tuple[str, Token]:
     raise cursor.expected("a value in quotes", "write 'key' = 'value'")
 
 
+def refuse_secrets(options: Mapping[str, str], what: str) -> None:
+    """An error if an option of a connector holds a password in clear: a checkpoint would keep it."""
+    for name, value in options.items():
+        if any(secret_places(f"{name}={value}")):
+            raise OptionError(f"{what} has a password in its option '{name}', which a checkpoint would keep", help=HELP)
+
+
+def _check_placeholders(options: Options, name: str, value: str) -> None:
+    for number, part in enumerate(value.split("${")):
+        kind, colon, rest = part.partition(":")
+        if number and (kind not in ("env", "file") or not colon or rest.find("}") < 1):
+            raise options.error(name, f"option '{name}': '${{{part}' is not finished", HELP)
+
+
 def _canonical(options: Options, name: str, option: Option) -> str:
     value = options.given[name].value
     if option.kind in ("duration", "span", "rate"):
@@ -250,9 +270,14 @@ def _canonical(options: Options, name: str, option: Option) -> str:
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
     elif option.kind == "count":
-        if not value.strip().isdecimal() or int(value) < 1:
+        digits = value.strip()
+        if not digits.isdecimal() or not digits.strip("0"):
             raise options.error(
                 name, f"option '{name}' is a whole number above 0, not '{value}'", f"write '{name}' = '100'"
+            )
+        if len(digits.lstrip("0")) > 12 or int(value) > option.most:
+            raise options.error(
+                name, f"option '{name}' is at most {option.most}, not {digits}", f"write '{name}' = '{option.most}'"
             )
         return str(int(value))
     elif option.kind == "flag":
@@ -265,4 +290,6 @@ def _canonical(options: Options, name: str, option: Option) -> str:
         return value.lower()
     elif value == "":
         raise options.error(name, f"option '{name}' is empty", "give it a value, or leave it out")
+    else:
+        _check_placeholders(options, name, value)
     return value

@@ -8,12 +8,15 @@ from eventide.plan.names import quoted
 from eventide.sql.create import object_name, parse_sink, parse_source
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.dialect import tokenize
+from eventide.sql.limits import check_text, check_tokens, too_deep
 from eventide.sql.options import SIDE_OPTIONS, STREAM_OPTIONS, Options, check_options, read_options
 from eventide.sql.query import parse_query
 from eventide.sql.statements import (
+    Create,
     CreateSink,
     CreateSource,
     CreateStream,
+    CreateView,
     Describe,
     Drop,
     Explain,
@@ -21,26 +24,38 @@ from eventide.sql.statements import (
     Show,
     Statement,
 )
+from eventide.sql.syntax import QueryNode
 from eventide.sql.tail import parse_tail
 from eventide.sql.tokens import Edit, Span, is_close, is_open, word
 
-_STATEMENTS = "CREATE SOURCE, CREATE STREAM, CREATE SINK, DROP, SHOW, DESCRIBE, EXPLAIN, SELECT"
-_KINDS = ("SOURCE", "STREAM", "SINK")
-_SHOWN = ("SOURCES", "STREAMS", "SINKS", "TABLES")
+_STATEMENTS = "CREATE SOURCE, CREATE STREAM, CREATE SINK, CREATE VIEW, DROP, SHOW, DESCRIBE, EXPLAIN, SELECT"
+_KINDS = ("SOURCE", "STREAM", "SINK", "VIEW")
+_SHOWN = ("SOURCES", "STREAMS", "SINKS", "VIEWS", "TABLES")
 _FROM_INSIDE = ("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION")  # calls in which FROM names no table
 ANONYMOUS = "query"  # the name of a stream that is only explained
 
 
 def parse_statements(text: str) -> list[Statement]:
     """The statements of a text, in order; none for a text without any. Errors carry their place in the whole text."""
-    return [_parse(span) for span in _split(text)]
+    return [_parse_shallow(span) for span in _split(text)]
+
+
+def _parse_shallow(span: Span) -> Statement:
+    """A statement, or an error if there is no end of what is nested in it."""
+    try:
+        return _parse(span)
+    except RecursionError:
+        raise too_deep(span.sql, span.tokens) from None
 
 
 def _split(text: str) -> list[Span]:
     spans: list[Span] = []
     tokens: list[Token] = []
     depth = 0
-    for token in tokenize(text):
+    check_text(text)
+    all_tokens = tokenize(text)
+    check_tokens(text, all_tokens)
+    for token in all_tokens:
         depth += is_open(token) - is_close(token)
         if token.token_type == TokenType.SEMICOLON and depth <= 0:
             if tokens:
@@ -64,7 +79,7 @@ def _parse(span: Span) -> Statement:
     if cursor.accept("SHOW"):
         return _parse_show(cursor)
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
-        name, _ = cursor.name("the name of a source, stream or sink")
+        name, _ = cursor.name("the name of a source, stream, sink or view")
         cursor.end()
         return Describe(span.text, name)
     if cursor.accept("EXPLAIN"):
@@ -72,12 +87,12 @@ def _parse(span: Span) -> Statement:
     raise cursor.error(f"'{span.tokens[0].text}' begins no statement of Eventide", f"statements: {_STATEMENTS}")
 
 
-def _parse_create(cursor: Cursor) -> CreateSource | CreateStream | CreateSink:
+def _parse_create(cursor: Cursor) -> Create:
     or_replace = cursor.accept("OR", "REPLACE")
     kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
     if kind is None:
         instead = "write CREATE SOURCE for input, CREATE STREAM for a query, CREATE SINK for output"
-        raise cursor.expected("SOURCE, STREAM or SINK", instead)
+        raise cursor.expected("SOURCE, STREAM, SINK or VIEW", instead)
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if or_replace and if_not_exists:
         raise cursor.error("OR REPLACE and IF NOT EXISTS contradict each other", "keep one of them")
@@ -87,16 +102,28 @@ def _parse_create(cursor: Cursor) -> CreateSource | CreateStream | CreateSink:
         return CreateSource(text, parse_source(cursor, name, token), or_replace, if_not_exists)
     if kind == "SINK":
         return CreateSink(text, parse_sink(cursor, name, token), or_replace, if_not_exists)
+    if kind == "VIEW":
+        return CreateView(text, name, _view_query(cursor, name), or_replace, if_not_exists)
     options = check_options(read_options(cursor), {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
     cursor.expect("AS", help=f"write CREATE STREAM {name} AS SELECT ...")
     query = parse_query(cursor)
     return CreateStream(text, name, query, parse_tail(cursor), options, or_replace, if_not_exists)
 
 
+def _view_query(cursor: Cursor, name: str) -> QueryNode:
+    cursor.expect("AS", help=f"write CREATE VIEW {name} AS SELECT ...")
+    query = parse_query(cursor)
+    if not cursor.done:
+        raise cursor.error(
+            "a view has a query and nothing behind it", "EMIT, ALLOW LATENESS and LATE DATA TO belong to its readers"
+        )
+    return query
+
+
 def _parse_drop(cursor: Cursor) -> Drop:
     kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
     if kind is None:
-        raise cursor.expected("SOURCE, STREAM or SINK", "write DROP STREAM name")
+        raise cursor.expected("SOURCE, STREAM, SINK or VIEW", "write DROP STREAM name")
     if_exists = cursor.accept("IF", "EXISTS")
     name, _ = cursor.name(f"the name of a {kind.lower()}")
     cursor.end()

@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.sql.clauses import at_clause, parse_watermark
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.from_clause import Ctes, FromParser
-from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, Watermark, WindowClause
+from eventide.sql.lateral_views import moved_to_from
+from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark, WindowClause
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
 _WINDOW_KINDS = {"TUMBLING": ("SIZE", "OFFSET"), "HOPPING": ("SIZE", "SLIDE", "OFFSET"), "SESSION": ("GAP",)}
@@ -104,6 +105,8 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     if not cursor.accept("FROM"):
         raise error_at(cursor.sql, select, "this SELECT has no FROM", "a stream reads a source: SELECT ... FROM source")
     source = FromParser(cursor, ctes, parse_subquery).parse()
+    if isinstance(source, TableRef | SubqueryRef):
+        items, source = moved_to_from(items, source)
     clauses = _Clauses()
     while not cursor.done and _parse_clause(cursor, clauses):
         pass
@@ -161,6 +164,8 @@ def _window_clause(cursor: Cursor, at: Token) -> WindowClause:
         "write WINDOW TUMBLING (ON ts, SIZE INTERVAL '10' SECOND), HOPPING (.., SIZE .., SLIDE ..) or SESSION "
         "(.., GAP ..)"
     )
+    if cursor.peek(1) is not None and word(cursor.span.tokens[cursor.position + 1]) == "AS":
+        raise error_at(cursor.sql, at, "a WINDOW with a name is for OVER, which streams do not have", help)
     if kind not in _WINDOW_KINDS:
         raise cursor.expected("TUMBLING, HOPPING or SESSION", help)
     cursor.next()
@@ -176,7 +181,7 @@ def _window_clause(cursor: Cursor, at: Token) -> WindowClause:
         name = _window_parameter(inner, kind, part, help)
         if name in durations:
             raise part.error(f"{name.upper()} is given twice", "keep one of them")
-        durations[name] = (inner.duration("an interval"), part)
+        durations[name] = (inner.duration("an interval", signed=name == "offset"), part)
         inner.end()
     span = cursor.span.part(first, cursor.position)
     if on is None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Protocol
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
-from eventide.plan.logical import Filter, Named, Project, Relation, Scan, Source, Stream, Union
+from eventide.plan.column_roles import RowTime, SideTime, WindowBound, roles_of
+from eventide.plan.logical import Explode, Filter, Named, Project, Query, Relation, Scan, Source, Stream, Union
 from eventide.plan.names import quoted
-from eventide.plan.stream_source import CONNECTOR, TIME_COLUMNS, WINDOW_TIME, stream_source
-from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates
-from eventide.sql.composition import read_by_another
+from eventide.plan.stream_source import IS_LATE, STREAM, TIME_COLUMNS, WINDOW_TIME, is_stream, stream_source
+from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.cursor import Cursor
+from eventide.sql.emits import Lateness
+from eventide.sql.lateral_views import with_view
 from eventide.sql.naming import output_name
 from eventide.sql.scope import (
     Reference,
@@ -30,7 +33,9 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
+from eventide.sql.shape import keeps_state
 from eventide.sql.syntax import (
+    EmitNode,
     JoinNode,
     QueryNode,
     SelectItem,
@@ -65,6 +70,22 @@ class Readable(Protocol):
         """Every name under which late rows can be read, with the stream whose rows they are."""
         ...
 
+    def stream(self, name: str) -> Stream:
+        """A stream, named or inner, by the exact name."""
+        ...
+
+
+class Composing(Readable, Protocol):
+    """The same for a part of a statement, which may read other parts of it."""
+
+    def read(self, select: SelectNode, emit: EmitNode) -> Source:
+        """The stream that a SELECT becomes because it keeps state, as something to read."""
+        ...
+
+    def read_query(self, query: Query, emit: EmitNode, lateness: Lateness | None) -> Source:
+        """The same for a part that is lowered; `lateness` is its own."""
+        ...
+
 
 @dataclass(frozen=True)
 class Projected:
@@ -74,25 +95,28 @@ class Projected:
     columns: tuple[ScopeColumn, ...]
 
 
-def lower_input(node: TableRef | SubqueryRef | JoinNode, catalog: Readable) -> Scope:
-    """The scope that a source or a subquery in FROM gives; a join is no relation."""
-    if isinstance(node, JoinNode):
-        raise read_by_another(node)
-    scope = _scan(node, catalog) if isinstance(node, TableRef) else lower_union(node.query, catalog)
-    scope = replace(scope, qualifier=node.alias or (scope.qualifier if isinstance(node, TableRef) else None))
-    return apply_watermark(scope, node.watermark) if node.watermark is not None else scope
+def lower_input(node: TableRef | SubqueryRef, catalog: Composing) -> Scope:
+    """The scope that a source, a stream or a subquery in FROM gives."""
+    if isinstance(node, TableRef):
+        scope = scan(_readable(node, catalog), catalog, node.alias)
+    else:
+        scope = replace(lower_union(node.query, catalog), qualifier=node.alias)
+    scope = apply_watermark(scope, node.watermark) if node.watermark is not None else scope
+    return reduce(with_view, node.views, scope)
 
 
-def lower_union(query: QueryNode, catalog: Readable) -> Scope:
-    """A subquery: one SELECT without aggregates, or several with UNION ALL."""
-    scopes = [_lower_plain(select, catalog) for select in query.selects]
-    first = scopes[0]
+def lower_union(query: QueryNode, catalog: Composing, emit: EmitNode | None = None) -> Scope:
+    """A subquery: one SELECT, or several with UNION ALL. Those that keep state are streams of their own."""
+    scopes = [_lower_part(select, catalog, emit or EmitNode()) for select in query.selects]
     if len(scopes) == 1:
-        return first
+        return scopes[0]
+    scopes = _with_common_times(scopes)
+    first = scopes[0]
     for select, scope in zip(query.selects, scopes, strict=True):
         if len(scope.columns) != len(first.columns):
+            counts = [sum(not column.is_hidden for column in each.columns) for each in (scope, first)]
             raise select.span.error(
-                f"this SELECT has {len(scope.columns)} columns, the first one {len(first.columns)}",
+                f"this SELECT has {counts[0]} columns, the first one {counts[1]}",
                 "UNION ALL wants the same number of columns",
             )
         if scope.time_of != first.time_of:
@@ -119,35 +143,50 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
     for item in items:
         if item.star:
             chosen = star_columns(scope, item)
-            outputs += [Named(column.name, quoted(column.name)) for column in chosen]
-            columns += chosen
+            outputs += [Named(column.called, quoted(column.name)) for column in chosen]
+            columns += [replace(column, name=column.called, label=None, qualifier=None) for column in chosen]
+            continue
+        if item.generated is not None and item.alias is not None:
+            outputs.append(Named(item.alias, quoted(item.generated)))
+            columns.append(replace(_column(scope, item.generated), name=item.alias, is_exploded=False))
+            _refuse_duplicate(item, [output.name for output in outputs])
             continue
         _refuse_windows(item.expression)
         refuse_quoted_columns(scope, item.expression)
         reference = single_reference(item.expression)
         found = resolve(scope, reference) if reference is not None else None
         plain = found[0] if found is not None and reference is not None and found[1] == len(reference.parts) else None
-        name = item.alias or (plain.name if plain is not None else output_name(item.expression, scope))
+        name = item.alias or (plain.called if plain is not None else output_name(item.expression, scope))
         outputs.append(Named(name, rewrite(item.expression, _Aliases(scope, list(outputs)))))
         if plain is None:
             columns.append(ScopeColumn(name, cast_type(item.expression)))
         else:
-            columns.append(ScopeColumn(name, plain.type, plain.is_event_time, of_stream=plain.of_stream))
+            columns.append(plain.renamed(name))
         _refuse_duplicate(item, [output.name for output in outputs])
     return Projected(tuple(outputs), tuple(columns))
 
 
 def star_columns(scope: Scope, item: SelectItem) -> list[ScopeColumn]:
     """The columns that `*`, `s.*` or `* EXCEPT (...)` stands for."""
-    if item.qualifier is not None and item.qualifier.lower() != (scope.qualifier or "").lower():
-        raise item.expression.error(f"there is nothing called {item.qualifier} in FROM", "write *")
+    listed = [column for column in scope.columns if not column.is_hidden]
+    if item.qualifier is not None:
+        wanted = item.qualifier.lower()
+        listed = [c for c in scope.columns if wanted == (c.qualifier or scope.qualifier or "").lower()]
+        listed = [column for column in listed if column.called.lower() not in TIME_COLUMNS or not column.is_hidden]
+        if not listed:
+            raise item.expression.error(f"there is nothing called {item.qualifier} in FROM", "write *")
     for name in item.excluded:
         if scope.find(name) is None:
             raise item.expression.error(
-                f"there is no column {name}", suggest(name, [column.name for column in scope.columns])
+                f"there is no column {name}", suggest(name, [column.called for column in scope.columns])
             )
     excluded = {name.lower() for name in item.excluded}
-    return [column for column in scope.columns if column.name.lower() not in excluded and not column.is_hidden]
+    shown = [column for column in listed if not column.is_exploded]
+    return [column for column in shown if column.called.lower() not in excluded]
+
+
+def _column(scope: Scope, name: str) -> ScopeColumn:
+    return next(column for column in scope.columns if column.name == name)
 
 
 def apply_watermark(scope: Scope, watermark: Watermark) -> Scope:
@@ -176,10 +215,14 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
         case Scan():
             if relation.watermark_lag is not None:
                 raise span.error("the watermark is given twice", "keep one of them")
+            if is_stream(relation.source):
+                raise span.error(
+                    "rows of a stream bring their watermark with them", "leave it out; sources have one to declare"
+                )
             return replace(relation, watermark_lag=lag)
         case Union():
             return Union(tuple(with_lag(part, lag, span) for part in relation.inputs))
-        case Filter() | Project():
+        case Filter() | Project() | Explode():
             return replace(relation, input=with_lag(relation.input, lag, span))
 
 
@@ -208,23 +251,28 @@ def cast_type(span: Span) -> str:
         return ""  # a type that no source can have, such as an interval
 
 
-def _scan(node: TableRef, catalog: Readable) -> Scope:
-    source = _readable(node, catalog)
+def scan(source: Source, catalog: Readable, alias: str | None = None) -> Scope:
+    """The scope of a source, or of a stream as one."""
     event_time = source.event_time.column if source.event_time is not None else None
     fields = dict(message.column.split(".", 1) for message in source.messages)
-    is_stream = source.connector == CONNECTOR
+    of_stream = is_stream(source)
+    is_output = of_stream and IS_LATE not in source.options
+    roles = roles_of(catalog.stream(source.options[STREAM]), catalog.stream) if is_output else {}
     columns = tuple(
         ScopeColumn(
             c.name,
             c.type,
-            c.name == event_time or (is_stream and c.name == WINDOW_TIME),
+            c.name == event_time or (of_stream and c.name == WINDOW_TIME) or roles.get(c.name) == RowTime(),
             fields.get(c.name),
-            of_stream=is_stream,
-            is_hidden=is_stream and c.name in TIME_COLUMNS and c.type != "",
+            of_stream=of_stream,
+            is_hidden=of_stream and c.name in TIME_COLUMNS and c.type != "",
+            side_time=role if isinstance(role := roles.get(c.name), SideTime) else None,
+            bound=role if isinstance(role, WindowBound) else None,
         )
         for c in source.columns
     )
-    return Scope(Scan(source, alias=node.alias), columns, TimeOf.SOURCE if event_time else TimeOf.NONE, source.name)
+    time_of = TimeOf.SOURCE if event_time else TimeOf.NONE
+    return Scope(Scan(source, alias=alias), columns, time_of, alias or source.name)
 
 
 def _readable(node: TableRef, catalog: Readable) -> Source:
@@ -238,42 +286,24 @@ def _readable(node: TableRef, catalog: Readable) -> Source:
             return stream_source(name, stream, late=False)
     for name, late_of in catalog.late_names.items():
         if name.lower() == wanted:
-            return stream_source(name, catalog.streams[late_of], late=True)
+            return stream_source(name, catalog.stream(late_of), late=True)
     known = [*catalog.sources, *catalog.streams, *catalog.late_names]
     raise node.span.error(f"there is no source or stream {node.name}", suggest(node.name, known))
 
 
-def _lower_plain(select: SelectNode, catalog: Readable) -> Scope:
-    """A SELECT in FROM: filters and expressions only."""
-    refuse_grouping(select)
-    if isinstance(select.source, WindowTable):
-        raise select.source.span.error(
-            "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT, which groups by it"
-        )
-    scope = lower_input(select.source, catalog)
+def _lower_part(select: SelectNode, catalog: Composing, emit: EmitNode) -> Scope:
+    """A SELECT in FROM or UNION ALL."""
+    source = select.source
+    if keeps_state(select) or isinstance(source, WindowTable | JoinNode):
+        return replace(scan(catalog.read(select, emit), catalog), qualifier=None)
+    scope = lower_input(source, catalog)
     if select.watermark is not None:
         scope = apply_watermark(scope, select.watermark)
     return selected(with_where(scope, select.where), select, select.items)
 
 
-def refuse_grouping(select: SelectNode) -> None:
-    """What only the outermost SELECT can do."""
-    for span, what in ((select.group_span, "GROUP BY"), (select.having, "HAVING"), (select.order_by, "ORDER BY")):
-        if span is not None:
-            raise span.error(f"{what} cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT")
-    if select.window is not None:
-        raise select.window.span.error(
-            "a window cannot stand inside FROM or UNION ALL", "write it in the outermost SELECT"
-        )
-
-
 def selected(scope: Scope, select: SelectNode, items: tuple[SelectItem, ...]) -> Scope:
     """What a select list in FROM makes of a scope; `items` are those of `select`, or some of them."""
-    for item in items:
-        for found in [] if item.star else find_aggregates(item.expression):
-            raise found.span.error(
-                "an aggregate cannot stand inside FROM or UNION ALL", "aggregate in the outermost SELECT"
-            )
     if len(items) == 1 and items[0].star and not items[0].excluded:
         star_columns(scope, items[0])
         return scope
@@ -332,7 +362,35 @@ def _refuse_duplicate(item: SelectItem, names: list[str]) -> None:
 
 def _united(first: ScopeColumn, columns: list[ScopeColumn]) -> ScopeColumn:
     same = all(column.type == first.type for column in columns)
-    return ScopeColumn(first.name, first.type if same else "", all(column.is_event_time for column in columns))
+    is_event_time = all(column.is_event_time for column in columns)
+    bound = first.bound if all(column.bound == first.bound for column in columns) else None
+    return replace(
+        first,
+        type=first.type if same else "",
+        is_event_time=is_event_time,
+        time_field=None,
+        of_stream=all(column.of_stream for column in columns),
+        bound=bound,
+    )
+
+
+def _with_common_times(scopes: list[Scope]) -> list[Scope]:
+    """The parts of a union without the hidden times that not all of them have; those of all stand last."""
+    common = [
+        name
+        for name in TIME_COLUMNS
+        if all(any(column.is_hidden and column.name == name for column in scope.columns) for scope in scopes)
+    ]
+    return [_with_times(scope, common) for scope in scopes]
+
+
+def _with_times(scope: Scope, times: list[str]) -> Scope:
+    hidden = {column.name: column for column in scope.columns if column.is_hidden}
+    columns = (*(column for column in scope.columns if not column.is_hidden), *(hidden[name] for name in times))
+    if columns == scope.columns:
+        return scope
+    outputs = tuple(Named(column.name, quoted(column.name)) for column in columns)
+    return replace(scope, relation=Project(scope.relation, outputs), columns=columns)
 
 
 def _renamed(scope: Scope, first: Scope) -> Relation:

@@ -7,15 +7,18 @@ replaced by what a lookup says it means; the rest of the expression stays as the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
+from eventide.plan.column_roles import SideTime, WindowBound
 from eventide.plan.logical import Column, Relation
 from eventide.plan.names import quoted
+from eventide.sql.aggregate_calls import INSTEAD_OF_OVER, NO_OVER
+from eventide.sql.json_paths import JsonPath, check_colons, json_paths
 from eventide.sql.tokens import Edit, Span, calls, error_at, split_commas, word
 
 
@@ -29,12 +32,25 @@ class TimeOf(Enum):
 
 @dataclass(frozen=True)
 class ScopeColumn:
-    name: str
+    name: str  # in the relation
     type: str  # Spark DDL, or "" if only Spark knows
     is_event_time: bool = False
     time_field: str | None = None  # of a message: the field that is its event time
     of_stream: bool = False  # read from a stream: where a window has a column of the same name, that one is meant
+    is_exploded: bool = False  # by an item of the select list: no star shows it
     is_hidden: bool = False  # no star shows it: the event time that goes with the rows of a stream
+    label: str | None = None  # the user's name, where the relation has another: two inputs of a join had the same
+    qualifier: str | None = None  # of the input of a join that it comes from
+    side_time: SideTime | None = None  # if it is the event time of one input of a join, and not that of the pair
+    bound: WindowBound | None = None  # if it is the start or the end of a window that the row has
+
+    @property
+    def called(self) -> str:
+        return self.label or self.name
+
+    def renamed(self, name: str) -> ScopeColumn:
+        """The same column, selected under another name."""
+        return replace(self, name=name, time_field=None, is_hidden=False, label=None, qualifier=None)
 
 
 @dataclass(frozen=True)
@@ -45,7 +61,24 @@ class Scope:
     qualifier: str | None = None  # the name in front of the dot: the alias, or the source's name
 
     def find(self, name: str) -> ScopeColumn | None:
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        """The column that a name without a qualifier means; of several, the first."""
+        return next(iter(self.all_called(name)), None)
+
+    def all_called(self, name: str) -> list[ScopeColumn]:
+        """The columns that a name without a qualifier may mean: the times of a join's inputs are no such."""
+        return [
+            column
+            for column in self.columns
+            if column.called.lower() == name.lower() and not (column.is_hidden and column.qualifier is not None)
+        ]
+
+    def qualified(self, qualifier: str, name: str) -> ScopeColumn | None:
+        """The column that `qualifier.name` means."""
+        wanted = qualifier.lower()
+        for column in self.columns:
+            if column.called.lower() == name.lower() and wanted == (column.qualifier or self.qualifier or "").lower():
+                return column
+        return None
 
     def logical_columns(self) -> tuple[Column, ...]:
         return tuple(Column(column.name, column.type) for column in self.columns)
@@ -58,10 +91,14 @@ class Reference:
     span: Span
     parts: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
+    path: JsonPath | None = None  # into the JSON that the column holds
 
     def upto(self, count: int, text: str) -> Edit:
         """Replace the first `count` parts."""
-        return Edit(self.places[0][0], self.places[count - 1][1], text)
+        if self.path is None:
+            return Edit(self.places[0][0], self.places[count - 1][1], text)
+        column = ".".join([text, *map(quoted, self.parts[count:])])
+        return Edit(self.places[0][0], self.path.end, f"get_json_object({column}, {self.path.sql})")
 
     def error(self, message: str, help: str | None = None) -> SqlError:
         return SqlError(message, sql=self.span.sql, start=self.places[0][0], end=self.places[-1][1], help=help)
@@ -70,7 +107,7 @@ class Reference:
 Lookup = Callable[[Reference], Edit]
 
 _UNIT_FIRST = frozenset({"dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"})
-_GENERATORS = frozenset(
+GENERATORS = frozenset(
     {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
 )
 
@@ -79,7 +116,9 @@ def references(span: Span) -> list[Reference]:
     """All column references of an expression, lambda variables and units of time left out."""
     units = _unit_places(span)
     found = []
-    for column in span.tree().find_all(exp.Column):
+    tree = span.tree()
+    paths = json_paths(span, tree)
+    for column in tree.find_all(exp.Column):
         identifiers = [
             part
             for part in (column.args.get(key) for key in ("catalog", "db", "table", "this"))
@@ -87,7 +126,8 @@ def references(span: Span) -> list[Reference]:
         ]
         places = tuple((part.meta["start"], part.meta["end"] + 1) for part in identifiers)
         if places and places[0][0] not in units:
-            found.append(Reference(span, tuple(part.name for part in identifiers), places))
+            names = tuple(part.name for part in identifiers)
+            found.append(Reference(span, names, places, paths.get(places[-1][1])))
     return found
 
 
@@ -105,6 +145,11 @@ def columns_of(scope: Scope, hint: Callable[[Reference], str | None] = lambda _:
         if found is None:
             raise unknown_column(scope, reference, hint(reference))
         column, count = found
+        if reference.path is not None and count == len(reference.parts) and column.type not in ("string", ""):
+            help = "write a.b for the field of a struct, a['b'] for the value of a map"
+            raise reference.error(
+                f"{column.name} is a {column.type}, and a path with : goes into JSON in a STRING", help
+            )
         return reference.upto(count, quoted(column.name))
 
     return lookup
@@ -113,16 +158,29 @@ def columns_of(scope: Scope, hint: Callable[[Reference], str | None] = lambda _:
 def resolve(scope: Scope, reference: Reference) -> tuple[ScopeColumn, int] | None:
     """The column that a reference begins with and how many of its parts name it; the rest are fields of a struct."""
     parts = reference.parts
-    if len(parts) > 1 and scope.qualifier is not None and parts[0].lower() == scope.qualifier.lower():
-        column = scope.find(parts[1])
-        if column is not None:
-            return column, 2
-    column = scope.find(parts[0])
-    return (column, 1) if column is not None else None
+    column = scope.qualified(parts[0], parts[1]) if len(parts) > 1 else None
+    if column is not None:
+        return column, 2
+    found = scope.all_called(parts[0])
+    if len(found) > 1:
+        raise ambiguous(reference, [column.qualifier for column in found])
+    return (found[0], 1) if found else None
+
+
+def ambiguous(reference: Reference, qualifiers: Sequence[str | None]) -> SqlError:
+    """The error for a name that several inputs of a join have; `qualifiers` are what they are called."""
+    name = reference.parts[0]
+    known = [qualifier for qualifier in qualifiers if qualifier is not None]
+    if len(known) < len(qualifiers):
+        help = f"give the subqueries aliases, and write a.{quoted(name)} or b.{quoted(name)}"
+    else:
+        help = "write " + " or ".join(f"{quoted(qualifier)}.{quoted(name)}" for qualifier in known)
+    where = "both sides" if len(qualifiers) == 2 else f"{len(qualifiers)} inputs of the join"
+    return reference.error(f"{name} is a column of {where}", help)
 
 
 def unknown_column(scope: Scope, reference: Reference, help: str | None = None) -> SqlError:
-    names = [column.name for column in scope.columns]
+    names = [column.called for column in scope.columns]
     return reference.error(
         f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names)
     )
@@ -134,21 +192,12 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
         if word(token) == "SELECT":
             raise error_at(span.sql, token, "a subquery cannot stand in an expression", "put it in FROM")
         if word(token) == "OVER":
-            help = "group by a window, such as TUMBLE(ts, INTERVAL '10' SECOND)"
-            raise error_at(span.sql, token, "window functions with OVER are not supported", help)
-        if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON):
-            raise error_at(
-                span.sql,
-                token,
-                "parameters and paths with : are not supported",
-                "write the value itself, or use get_json_object",
-            )
+            raise error_at(span.sql, token, NO_OVER, INSTEAD_OF_OVER)
+    check_colons(span)
     for call in calls(span):
-        if call.name in _GENERATORS:
-            raise call.span.error(
-                f"{call.name} makes several rows of one, which a stream cannot do",
-                "unnest the rows before they are written",
-            )
+        if call.name in GENERATORS:
+            help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+            raise call.span.error(f"{call.name} makes several rows of one, which cannot be done here", help)
     tree = span.tree()
     if not allow_star and next(tree.find_all(exp.Star), None) is not None:
         raise span.error("* cannot stand here", "name the columns")

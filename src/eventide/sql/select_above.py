@@ -1,4 +1,4 @@
-"""A SELECT around a join in a subquery: merged into the join, since it only filters and computes."""
+"""A SELECT around a subquery that keeps state: the two are one operator, since the SELECT only filters and computes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,53 @@ import re
 from dataclasses import dataclass, replace
 
 from eventide.errors import suggest
-from eventide.plan.logical import Join, Named
+from eventide.plan.logical import Filter, Forward, Join, Named, Query, Rank, WindowAggregate
+from eventide.plan.stream_source import TIME_COLUMNS
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.join_conditions import conjunction
 from eventide.sql.naming import name_of_expression
-from eventide.sql.scope import Reference, duplicate, rewrite
+from eventide.sql.scope import Reference, duplicate, references, rewrite
 from eventide.sql.syntax import SelectItem, SelectNode, SubqueryRef
 from eventide.sql.tokens import Edit
 
 _NAME = re.compile(r"\w+")
 
 
-def select_above(select: SelectNode, source: SubqueryRef, below: Join) -> Join:
-    """`below` with the outputs of `select`, which names the outputs of `below`."""
-    if source.watermark is not None:
-        raise source.watermark.span.error("a watermark belongs to one side of the join", "write it behind that side")
-    where = [] if below.where is None else [below.where]
+def select_above(select: SelectNode, source: SubqueryRef, below: Query) -> Query | None:
+    """`below` with the outputs of `select`, which names the outputs of `below`.
+
+    None if `select` names the time of the rows, which only those have that have left an operator.
+    """
+    if _names_time(select, below):
+        return None
+    where = None
     if select.where is not None:
-        refuse_aggregates(select.where, "WHERE", "aggregate in a stream that reads this one")
-        where.append(rewrite(select.where, _Outputs(below.outputs, source.alias)))
-    return replace(below, outputs=_selected(select.items, below, source.alias), where=conjunction(where))
+        refuse_aggregates(select.where, "WHERE", "filter groups with HAVING")
+        where = rewrite(select.where, _Outputs(below.outputs, source.alias))
+    outputs = _selected(select.items, below, source.alias)
+    match below:
+        case Join():
+            return replace(below, outputs=outputs, where=_both(below.where, where))
+        case WindowAggregate():
+            return replace(below, outputs=outputs, having=_both(below.having, where))
+        case Rank():
+            return replace(below, outputs=outputs, where=_both(below.where, where))
+        case Forward():
+            return replace(below, outputs=outputs, input=below.input if where is None else Filter(below.input, where))
 
 
-def _selected(items: tuple[SelectItem, ...], below: Join, qualifier: str | None) -> tuple[Named, ...]:
+def _both(one: str | None, other: str | None) -> str | None:
+    return conjunction([condition for condition in (one, other) if condition is not None])
+
+
+def _names_time(select: SelectNode, below: Query) -> bool:
+    known = {output.name.lower() for output in below.outputs}
+    spans = [item.expression for item in select.items if not item.star]
+    named = [reference for span in (*spans, select.where) if span is not None for reference in references(span)]
+    return any(part.lower() in TIME_COLUMNS and part.lower() not in known for each in named for part in each.parts)
+
+
+def _selected(items: tuple[SelectItem, ...], below: Query, qualifier: str | None) -> tuple[Named, ...]:
     outputs: list[Named] = []
     for item in items:
         known = _Outputs(below.outputs, qualifier, tuple(outputs))

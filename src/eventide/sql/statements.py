@@ -39,9 +39,24 @@ class CreateSink:
 
 
 @dataclass(frozen=True, eq=False)
+class CreateView:
+    """A query that stands for itself wherever its name is read."""
+
+    text: str
+    name: str
+    query: QueryNode
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+    def as_stream(self, emit: EmitNode) -> CreateStream:
+        """The stream that reads all of it."""
+        return CreateStream(self.text, self.name, self.query, emit, Options(self.query.span.sql, {}))
+
+
+@dataclass(frozen=True, eq=False)
 class Drop:
     text: str
-    kind: str  # source, stream, sink
+    kind: str  # source, stream, sink, view
     name: str
     if_exists: bool = False
 
@@ -49,7 +64,7 @@ class Drop:
 @dataclass(frozen=True, eq=False)
 class Show:
     text: str
-    what: str  # sources, streams, sinks, tables
+    what: str  # sources, streams, sinks, views, tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +95,11 @@ class Select:
     tables: tuple[str, ...]
 
 
-Statement = CreateSource | CreateStream | CreateSink | Drop | Show | Describe | Explain | Select
+Create = CreateSource | CreateStream | CreateSink | CreateView
+Statement = Create | Drop | Show | Describe | Explain | Select
 
 
-def name_of(statement: CreateSource | CreateStream | CreateSink) -> str:
+def name_of(statement: Create) -> str:
     """The name of what a CREATE makes."""
     if isinstance(statement, CreateSource):
         return statement.source.name

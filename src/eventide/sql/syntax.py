@@ -20,11 +20,24 @@ class Watermark:
 
 
 @dataclass(frozen=True, eq=False)
+class LateralView:
+    """LATERAL VIEW [OUTER] [pos]explode(argument) AS names."""
+
+    argument: Span
+    names: tuple[str, ...]
+    outer: bool
+    position: bool
+    span: Span
+    hidden: bool = False  # whether * leaves its columns out
+
+
+@dataclass(frozen=True, eq=False)
 class TableRef:
     name: str
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
+    views: tuple[LateralView, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +46,7 @@ class SubqueryRef:
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
+    views: tuple[LateralView, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +108,7 @@ class SelectItem:
     expression: Span
     alias: str | None = None
     star: bool = False
+    generated: str | None = None  # the column of the lateral view that the item has become
     qualifier: str | None = None  # of a star: s in s.*
     excluded: tuple[str, ...] = ()  # * EXCEPT (a, b)
 

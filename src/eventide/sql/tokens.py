@@ -181,6 +181,8 @@ def _join(pieces: Sequence[tuple[str, Token]]) -> str:
 
 def _spaced(before: Token, token: Token, unary: bool) -> bool:
     """Whether a space stands between two tokens; the rule depends on nothing else, so equal SQL renders equally."""
+    if before.token_type == token.token_type == TokenType.DASH:
+        return True  # -- begins a comment
     if unary or is_open(before) or is_close(token) or token.token_type == TokenType.COMMA:
         return False
     if token.token_type in _TIGHT or before.token_type in _TIGHT:

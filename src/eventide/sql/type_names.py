@@ -7,7 +7,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.errors import suggest
 from eventide.plan.names import quoted
 from eventide.sql.cursor import Cursor
-from eventide.sql.tokens import word
+from eventide.sql.dialect import tokenize
+from eventide.sql.limits import MOST_DIGITS
+from eventide.sql.tokens import Span, error_at, word
 
 _SIMPLE = {
     "BOOLEAN": "boolean",
@@ -32,7 +34,7 @@ _SIMPLE = {
 _DECIMAL = ("DECIMAL", "DEC", "NUMERIC")
 _TEXT = ("VARCHAR", "CHAR", "CHARACTER")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
-KNOWN = (*(name.lower() for name in _SIMPLE), "decimal", "varchar", "char", "array", "map", "struct")
+KNOWN = (*(name.lower() for name in _SIMPLE), "decimal", "array", "map", "struct")
 
 TIME_TYPES = frozenset({"timestamp", "timestamp_ntz", "date"})
 
@@ -46,16 +48,21 @@ def read_type(cursor: Cursor) -> str:
         return _SIMPLE[name]
     if name in _DECIMAL:
         numbers = _numbers(cursor, 2)
-        return "decimal(10,0)" if not numbers else f"decimal({numbers[0]},{numbers[1] if len(numbers) > 1 else 0})"
+        return "decimal(10,0)" if not numbers else _decimal(cursor, token, *numbers)
     if name in _TEXT:
-        numbers = _numbers(cursor, 1)
-        if not numbers:
-            raise cursor.expected(f"a length after {name}", "write STRING for text of any length")
-        return f"{'varchar' if name == 'VARCHAR' else 'char'}({numbers[0]})"
+        message = f"{name} would have to check lengths, which Spark's readers do not"
+        raise error_at(cursor.sql, token, message, "write STRING; check with WHERE length(...) <= 10 in the stream")
     if name in _NESTED:
         return _nested(cursor, name)
     cursor.position -= 1
     raise cursor.error(f"unknown type '{token.text}'", suggest(token.text.lower(), KNOWN))
+
+
+def _decimal(cursor: Cursor, token: Token, precision: str, scale: str = "0") -> str:
+    if not 1 <= int(precision) <= MOST_DIGITS or int(scale) > int(precision):
+        message = f"{token.text} has 1 to {MOST_DIGITS} digits, and no more of them behind the point"
+        raise error_at(cursor.sql, token, message, "write DECIMAL(10, 2): 10 digits, 2 of them behind the point")
+    return f"decimal({int(precision)},{int(scale)})"
 
 
 def _refuse_precision(cursor: Cursor, name: str, token: Token) -> None:
@@ -72,6 +79,8 @@ def _numbers(cursor: Cursor, most: int) -> list[str]:
     numbers = []
     while True:
         token = cursor.expect_symbol(TokenType.NUMBER, "a number")
+        if not token.text.isdecimal():
+            raise error_at(cursor.sql, token, "this is not a whole number", "write DECIMAL(10, 2)")
         numbers.append(token.text)
         if len(numbers) == most or not cursor.accept_symbol(TokenType.COMMA):
             break
@@ -91,6 +100,33 @@ def _nested(cursor: Cursor, name: str) -> str:
         inner = ",".join(_fields(cursor))
     cursor.expect_symbol(TokenType.GT, ">")
     return f"{name.lower()}<{inner}>"
+
+
+def element_types(type_name: str, position: bool) -> tuple[str, ...]:
+    """The types of the columns into which an array or a map is exploded; none for another type."""
+    if not type_name.startswith(("array<", "map<")):
+        return ()
+    inside = type_name.partition("<")[2].removesuffix(">")
+    cursor = Cursor(Span(inside, tuple(tokenize(inside))))
+    types = [read_type(cursor)]
+    if cursor.accept_symbol(TokenType.COMMA):
+        types.append(read_type(cursor))
+    return ("int", *types) if position else tuple(types)
+
+
+def struct_fields(type_name: str) -> dict[str, str]:
+    """The fields of a struct by name, with their types; none for another type."""
+    if not type_name.startswith("struct<"):
+        return {}
+    inside = type_name.removeprefix("struct<").removesuffix(">")
+    cursor = Cursor(Span(inside, tuple(tokenize(inside))))
+    fields: dict[str, str] = {}
+    while True:
+        name, _ = cursor.name("the name of a field")
+        cursor.accept_symbol(TokenType.COLON)
+        fields[name] = read_type(cursor)
+        if not cursor.accept_symbol(TokenType.COMMA):
+            return fields
 
 
 def _fields(cursor: Cursor) -> list[str]:

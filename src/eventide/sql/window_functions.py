@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import TokenType
 
-from eventide.eventtime.durations import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration
+from eventide.eventtime.durations import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND, format_duration
 from eventide.plan.windows import BoundedWindow, Cumulate, Hop, PanedWindow, Session, Slide, Tumble
 from eventide.sql.intervals import interval_of
 from eventide.sql.scope import single_reference
@@ -160,7 +160,7 @@ def _bind(arguments: Sequence[Span], signature: _Signature, span: Span) -> dict[
             raise argument.error(f"the window has no argument {given}", f"arguments: {', '.join(signature.parameters)}")
         if name in values:
             raise argument.error(f"the window's {name} is given twice", f"write {signature.example}")
-        values[name] = interval_of(value)
+        values[name] = interval_of(value, signed=name == "offset")
     for name in signature.parameters[: signature.required]:
         if name not in values:
             raise span.error(f"the window has no {name}", f"write {signature.example}")
@@ -183,11 +183,12 @@ def _build(function: str, values: Mapping[str, int], span: Span) -> PanedWindow 
             "between windows would be lost",
             "the order is HOP(ts, slide, size) as in Flink, and window(ts, size, slide) as in Spark",
         )
-    if offset >= slide:
+    if abs(offset) >= slide:
         raise span.error(
             f"the offset ({format_duration(offset)}) must be smaller than {format_duration(slide)}",
             "an offset shifts the windows within one step",
         )
+    offset %= slide  # an offset of -2 is one of slide - 2
     return Tumble(size, offset) if slide == size else Hop(size, slide, offset)
 
 
@@ -197,11 +198,11 @@ def _cumulate(size: int, step: int, offset: int, span: Span) -> Cumulate:
             f"the size ({format_duration(size)}) is not a multiple of the step ({format_duration(step)})",
             "the order is CUMULATE(ts, step, size)",
         )
-    if offset >= size:
+    if abs(offset) >= size:
         raise span.error(
             f"the offset ({format_duration(offset)}) must be smaller than {format_duration(size)}", "leave it out"
         )
-    return Cumulate(size, step, offset)
+    return Cumulate(size, step, offset % size)
 
 
 def _columnless(name: str, arguments: list[Span], span: Span) -> BoundedWindow:
@@ -228,6 +229,8 @@ def _columnless(name: str, arguments: list[Span], span: Span) -> BoundedWindow:
         if not text.isdecimal():
             raise argument.error("this is not a whole number", example)
         numbers.append(int(text) * unit)
+        if numbers[-1] > LONGEST:
+            raise argument.error("this is longer than ten thousand years", example)
     if numbers[0] == 0:
         raise arguments[1].error("the length of a window is above 0", example)
     if name == "tumblingwindow":

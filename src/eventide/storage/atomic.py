@@ -15,10 +15,14 @@ import pyarrow as pa
 
 from eventide.errors import CheckpointError, StorageError
 
+_PRIVATE = 0o600
+
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, private: bool = True) -> Iterator[Path]:
     """A temporary path in the same folder as `path`; if the block succeeds, the file is synced and renamed to `path`.
+
+    A `private` file is for its owner only.
 
     Readers see the old file or the new one, never part of one. The temporary name starts with a dot: Spark, pandas and
     DuckDB ignore such files in a folder. If the system refuses, a StorageError names the file.
@@ -26,6 +30,8 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if private:
+            temporary.touch(mode=_PRIVATE)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())

@@ -3,6 +3,7 @@
 catalog.json                 the SQL of every source, stream and sink
 lock                         held by the process that has the database open
 sources/NAME/                rows written with db.write, one Arrow file per call
+streams/NAME$1, NAME$2, ...  inner streams: parts of its query that keep state; each folder is like that of a stream
 streams/NAME/plan.json       what the stream means, and its number of shards
 streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream should take in
 streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
@@ -16,6 +17,7 @@ streams/NAME/replay/         corrections from late rows that were replayed
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -23,10 +25,24 @@ from typing import IO
 
 from eventide.errors import CheckpointError
 
+_PRIVATE = 0o700
+
 
 class Layout:
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    def make_private(self) -> None:
+        """Let nobody but the owner into the checkpoint: what Spark writes below has the modes that Spark gives it.
+
+        A folder that holds other things beside a checkpoint stays as it is.
+        """
+        ours = {"catalog.json", "lock", "sources", "streams"}
+        for folder in (self.root, self.root / "sources", self.root / "streams"):
+            folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            if folder != self.root or {path.name for path in folder.iterdir()} <= ours:
+                with contextlib.suppress(PermissionError):  # of another owner, who has let us in
+                    folder.chmod(_PRIVATE)
 
     @property
     def catalog(self) -> Path:
@@ -41,6 +57,10 @@ class Layout:
 
     def stream(self, name: str) -> Path:
         return self.root / "streams" / name
+
+    def inner_streams(self, stream: str) -> list[Path]:
+        """The folders of its inner streams, which are called stream$1, stream$2, ..."""
+        return sorted((self.root / "streams").glob(f"{stream}$[0-9]*"))
 
     def plan(self, stream: str) -> Path:
         return self.stream(stream) / "plan.json"
@@ -75,7 +95,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] = path.open("a+")
+        self._file: IO[str] = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -14,10 +14,10 @@ from typing import Any
 
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE, UNPARSEABLE
-from eventide.plan.logical import Filter, Source
+from eventide.plan.logical import Explode, Filter, Source
+from eventide.plan.names import field_path
 from eventide.plan.physical import EventTimeWatermark, Input
-from eventide.plan.stream_source import is_stream
-from eventide.testing.expressions import evaluate, holds
+from eventide.testing.expressions import evaluate, holds, unsupported
 from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
 
 Values = Mapping[str, Any]  # by lower-case name
@@ -60,21 +60,13 @@ def is_carried(input: Input) -> bool:
     return isinstance(input.watermark, EventTimeWatermark) and input.watermark.carried is not None
 
 
-def is_told(input: Input) -> bool:
-    """Whether rows never move the watermark, because the stream that gives them tells it."""
-    return isinstance(input.watermark, EventTimeWatermark) and input.watermark.told
-
-
 def _scanned(
     input: Input, values: Sequence[Any], now: int, received: int
 ) -> tuple[dict[str, Any], int | None, str | None, bool]:
     """A source's row, its event time, what is wrong with it, and whether the time is the declared one."""
     source = input.source
     try:
-        converted = [
-            value if is_stream(source) else decoded(value, column.type)
-            for value, column in zip(values, source.columns, strict=True)
-        ]
+        converted = [decoded(value, column.type) for value, column in zip(values, source.columns, strict=True)]
     except UndecodableError:
         return {column.name.lower(): None for column in source.columns}, None, UNDECODABLE, True
     row = {column.name.lower(): value for column, value in zip(source.columns, converted, strict=True)}
@@ -130,8 +122,16 @@ def _mark(input: Input, row: Values, problem: str | None) -> int | None:
 
 def _identity(source: Source, row: Values) -> Any:
     """NULL is not an id: the row is never a duplicate."""
-    values = () if source.dedup is None else tuple(row[name.lower()] for name in source.dedup.columns)
+    values = () if source.dedup is None else tuple(_field(source, row, name) for name in source.dedup.columns)
     return None if not values or all(value is None for value in values) else (source.name, *values)
+
+
+def _field(source: Source, row: Values, name: str) -> Any:
+    first, *rest = field_path(name, source.columns)
+    value = row[first.lower()]
+    for part in rest:
+        value = None if value is None else value[part]
+    return value
 
 
 def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
@@ -142,6 +142,8 @@ def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str
         if isinstance(step, Filter):
             if problem != UNDECODABLE and not holds(step.condition, row):
                 return None
+        elif isinstance(step, Explode):
+            raise unsupported("explode")
         else:
             row = {c.name.lower(): None if problem == UNDECODABLE else evaluate(c.sql, row) for c in step.columns}
     return row

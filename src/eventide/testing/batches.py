@@ -16,10 +16,10 @@ from typing import Any
 from eventide.errors import EngineError
 from eventide.kernels.contract import ROWTIME
 from eventide.plan.logical import Stream
-from eventide.plan.physical import AggregateWindows, EventTimeWatermark, Input, Physical
+from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.windows import Slide
-from eventide.testing.arrivals import Arrival, arrivals_of, is_carried, is_told
+from eventide.testing.arrivals import Arrival, arrivals_of, is_carried
 from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import micros_of
 from eventide.testing.watermark import WatermarkGenerator, WatermarkPropagator
@@ -38,18 +38,14 @@ class Payload:
     reason: str
     event_time: int | None
     original: Mapping[str, Any] = field(compare=False, hash=False, default_factory=dict)
-    source: str = field(compare=False, default="")
 
 
 @dataclass
 class Step:
-    """The results of one batch, including what closes after it; `counts` are those of this batch alone.
-
-    `times` are the event times of `main`; groups without a window have none.
-    """
+    """The results of one batch, including what closes after it; `counts` are those of this batch alone."""
 
     main: list[dict[str, Any]] = field(default_factory=list)
-    times: list[int | None] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)  # the event times of the main rows
     side: list[Payload] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     watermark: int | None = None
@@ -149,7 +145,9 @@ class BatchRunner(ABC):
         if arrival.problem is not None or arrival.time is None:
             return
         self._newest = arrival.time if self._newest is None else max(self._newest, arrival.time)
-        if not arrival.is_declared or is_told(input):
+        if not arrival.is_declared:
+            return
+        if isinstance(input.watermark, EventTimeWatermark) and input.watermark.told:
             return
         if not is_carried(input):
             generator.observe(arrival.time)
@@ -184,23 +182,24 @@ def _lag(input: Input) -> int:
 # From the operator's output to the user's columns --------------------------------------------------------------------
 
 
-def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int | None]]:
-    """HAVING and the select list, over rows with the operator's columns; each row with its event time."""
+def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
+    """HAVING and the select list, over rows with the operator's columns; and the event time of each row."""
     for row in rows:
         known = {name.lower(): value for name, value in row.items()}
-        if known.get("window_start") is not None:
+        if known.get("window_start") is not None and not isinstance(physical.operator, ForwardRows):
             known["window_id"] = window_id(physical.plan_id, known["window_start"], known["window_end"])
         if physical.having is None or holds(physical.having, known):
-            yield {named.name: evaluate(named.sql, known) for named in physical.outputs}, _time(physical, known)
+            yield {named.name: evaluate(named.sql, known) for named in physical.outputs}, _time_of(physical, known)
 
 
-def _time(physical: Physical, row: Mapping[str, Any]) -> int | None:
-    """Of a window the last moment that is in it, of a sliding one that of the row that it belongs to."""
-    if ROWTIME in row:
+def _time_of(physical: Physical, row: Mapping[str, Any]) -> int:
+    """A row's own time, or the last moment of its window; of a sliding window, the time of the row that it is of."""
+    if row.get(ROWTIME) is not None:
         return micros_of(row[ROWTIME])
+    if row.get("window_end") is None:
+        return 0  # a group without a window has no time
     window = physical.operator.window if isinstance(physical.operator, AggregateWindows) else None
-    before = (window.lookahead or 0) if isinstance(window, Slide) else 1
-    return None if row.get("window_end") is None else micros_of(row["window_end"]) - before
+    return micros_of(row["window_end"]) - ((window.lookahead or 0) if isinstance(window, Slide) else 1)
 
 
 def window_id(plan_id: str, start: Any, end: Any) -> str:

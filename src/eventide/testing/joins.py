@@ -115,6 +115,7 @@ class WindowJoin(Joins):
         return self._window.size + self.lateness
 
     def output_watermark(self, watermark: int) -> int:
+        """The start of the oldest window that is open."""
         return min(start for start, _ in windows_of(self._window, watermark - self.lateness))
 
     def take(self, rows: list[Timed], watermark: int | None) -> None:

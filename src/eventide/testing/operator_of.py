@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventide.plan.joins import Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
@@ -14,6 +14,7 @@ from eventide.testing.operators import (
     OrderedForward,
     Panes,
     PlainForward,
+    Ranking,
     Sessions,
     Slides,
 )
@@ -28,6 +29,8 @@ def operator(physical: Physical) -> Operator:
             return _windows(physical, window)
         case JoinRows():
             return _join(physical, physical.operator)
+        case RankRows():
+            return Ranking(physical, physical.operator)
 
 
 def _windows(physical: Physical, window: Window) -> Operator:

@@ -14,7 +14,7 @@ from typing import Any
 
 from eventide.kernels.contract import ROWTIME
 from eventide.plan.modes import EmitMode
-from eventide.plan.physical import AggregateWindows, Physical
+from eventide.plan.physical import AggregateWindows, Physical, RankRows
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded
 from eventide.testing.aggregates import frozen, result
 from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
@@ -57,7 +57,7 @@ class Operator(ABC):
         return 0
 
     def output_watermark(self, watermark: int) -> int:
-        """No row to come is as old as this."""
+        """No row that is emitted later has an event time up to this one."""
         return watermark
 
     @abstractmethod
@@ -73,13 +73,13 @@ class Operator(ABC):
         """Emit what has begun by `until`."""
 
 
-def forwarded(row: Timed) -> dict[str, Any]:
+def _forwarded(row: Timed) -> dict[str, Any]:
     return {**row.original, ROWTIME: moment(row.time)}
 
 
 class PlainForward(Operator):
     def take(self, rows: list[Timed], watermark: int | None) -> None:
-        self.emitted += [forwarded(row) for row in rows]
+        self.emitted += [_forwarded(row) for row in rows]
 
 
 class OrderedForward(Operator):
@@ -100,7 +100,7 @@ class OrderedForward(Operator):
     def pass_time(self, watermark: int) -> None:
         passed = [row for row in self._waiting if row.time <= watermark]
         self._waiting = [row for row in self._waiting if row.time > watermark]
-        self.emitted += [forwarded(row) for row in sorted(passed, key=lambda row: row.time)]
+        self.emitted += [_forwarded(row) for row in sorted(passed, key=lambda row: row.time)]
 
     def flush(self, until: int) -> None:
         self._flushed = until
@@ -133,9 +133,6 @@ class Windows(Operator):
         self.lateness = 0 if self.mode is EmitMode.FINAL else physical.emit.allowed_lateness
         self.tracker: AllowedLatenessTracker[Held] = AllowedLatenessTracker(self.lateness)
         self.open: list[Held] = []
-
-    def output_watermark(self, watermark: int) -> int:
-        return watermark - self.lateness
 
     def key_of(self, row: Timed) -> Any:
         return frozen([row.packed[key.sql] for key in self.physical.inputs[0].keys])
@@ -183,6 +180,9 @@ class Windows(Operator):
 
     def begins(self, held: Held) -> int:
         return held.start
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.lateness
 
     @abstractmethod
     def remember_flushed(self, begun: list[Held], until: int) -> None:
@@ -369,9 +369,6 @@ class Slides(Windows):
     def horizon(self) -> int:
         return (self._lookahead or 0) + self.lateness
 
-    def output_watermark(self, watermark: int) -> int:
-        return watermark - self.horizon
-
     def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
         asked = []
         for row in rows:
@@ -389,6 +386,9 @@ class Slides(Windows):
 
     def begins(self, held: Held) -> int:
         return held.start + self._lookback
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.horizon
 
     def remember_flushed(self, begun: list[Held], until: int) -> None:
         """Rows are kept: later ones may reach back to them."""
@@ -430,3 +430,55 @@ class Groups(Windows):
         keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
         results = {call.name: result(call, [row.packed for row in held.rows]) for call in self.aggregates}
         return {"emit_epoch": held.epoch, "op": 1, **keys, **results}
+
+
+class Ranking(Operator):
+    """Rows with their place, when the watermark has passed them."""
+
+    def __init__(self, physical: Physical, rank: RankRows) -> None:
+        super().__init__(physical)
+        self.rank, self.lateness = rank, physical.emit.allowed_lateness
+        self.waiting: list[Timed] = []
+        self.passed: int | None = None
+
+    def take(self, rows: list[Timed], watermark: int | None) -> None:
+        for row in rows:
+            if self.passed is not None and row.time <= self.passed:
+                self.sides.route("late", Refused(row, LATE))
+            else:
+                self.waiting.append(row)
+
+    def pass_time(self, watermark: int) -> None:
+        self._release(watermark - 1 - self.lateness)
+
+    def flush(self, until: int) -> None:
+        self._release(until)
+
+    def _release(self, until: int) -> None:
+        self.passed = until if self.passed is None else max(until, self.passed)
+        leaving = [row for row in self.waiting if row.time <= self.passed]
+        self.waiting = [row for row in self.waiting if row.time > self.passed]
+        groups: dict[Any, list[Timed]] = {}
+        for row in leaving:
+            keys = [row.packed[key.sql] for key in self.physical.inputs[0].keys]
+            groups.setdefault((row.time, frozen(keys)), []).append(row)
+        for rows in groups.values():
+            self.emitted += [{**_forwarded(row), "__place": place} for row, place in self._placed(rows)]
+
+    def _placed(self, rows: list[Timed]) -> list[tuple[Timed, int]]:
+        for key in reversed(self.rank.order):
+            known = [row for row in rows if row.packed[key.column] is not None]
+            nulls = [row for row in rows if row.packed[key.column] is None]
+            known = sorted(known, key=lambda row: row.packed[key.column], reverse=key.descending)
+            rows = [*nulls, *known] if key.nulls_first else [*known, *nulls]
+        placed: list[tuple[Timed, int]] = []
+        distinct: list[Any] = []
+        first = 0
+        for number, row in enumerate(rows, 1):
+            value = [row.packed[key.column] for key in self.rank.order]
+            if not distinct or distinct[-1] != value:
+                distinct.append(value)
+                first = number
+            place = {"row_number": number, "rank": first, "dense_rank": len(distinct)}[self.rank.function.value]
+            placed.append((row, place))
+        return placed

@@ -41,8 +41,9 @@ class ReferenceModel(BatchRunner):
         """Whether a window is waiting for time to pass."""
         return isinstance(self._operator, Windows) and bool(self._operator.open)
 
+    @property
     def output_watermark(self) -> int | None:
-        """The watermark of what the stream gives: none of its rows to come is as old."""
+        """The watermark of what the stream gives."""
         return None if self.watermark is None else self._operator.output_watermark(self.watermark)
 
     def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
@@ -113,17 +114,12 @@ class ReferenceModel(BatchRunner):
     def _refused(self, step: Step, kind: str, refused: Refused) -> None:
         step.counts[kind] += 1
         if kind != "late" or self._keeps_late:
-            step.side.append(
-                Payload(kind, refused.reason, refused.row.time, refused.row.original, self._source(refused.row.input))
-            )
+            step.side.append(Payload(kind, refused.reason, refused.row.time, refused.row.original))
 
     def _put_aside(self, step: Step, kind: str, reason: str, arrival: Arrival, time: int | None) -> None:
         step.counts[kind] += 1
         if kind != "late" or self._keeps_late:
-            step.side.append(Payload(kind, reason, time, arrival.original, self._source(arrival.input)))
-
-    def _source(self, input: int) -> str:
-        return self.physical.inputs[input].source.name
+            step.side.append(Payload(kind, reason, time, arrival.original))
 
 
 def _handler(physical: Physical) -> LateDataHandler | None:

@@ -16,9 +16,9 @@ import pyarrow as pa
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.plan.physical import AggregateWindows, ProcessTimeWatermark
-from eventide.plan.reads import originals_of
-from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
+from eventide.plan.logical import Source
+from eventide.plan.physical import ProcessTimeWatermark
+from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS, is_stream
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
@@ -44,26 +44,20 @@ class Running:
     positions: dict[str, int] = field(default_factory=dict)
     main: list[dict[str, Any]] = field(default_factory=list)
     side: list[Payload] = field(default_factory=list)
-    given: dict[str, list[Item]] = field(default_factory=lambda: {"main": [], "late": []})  # to those who read it
+    steps: list[Step] = field(default_factory=list)  # what streams that read this one get
+    marks: list[int | None] = field(default_factory=list)  # the watermark that goes with each
 
     def keep(self, step: Step) -> None:
         self.main += step.main
         self.side += step.side
-        rows = [
-            (*row.values(), None if time is None else moment(time))
-            for row, time in zip(step.main, step.times, strict=True)
-        ]
-        windowed = isinstance(self.model.physical.operator, AggregateWindows)
-        shown = tuple((*row, row[-1]) for row in rows) if windowed else tuple(rows)
-        self.given["main"].append(Item(shown, self.model.output_watermark()))
-        late = [payload for payload in step.side if payload.kind == "late"]
-        self.given["late"].append(Item(tuple((*self.late_row(each).values(), _time_of(each)) for each in late)))
+        self.steps.append(step)
+        self.marks.append(self.model.output_watermark)
 
-    def late_row(self, payload: Payload) -> dict[str, Any]:
-        """The row of a payload; of a join with the columns of both sides, behind the name of its source."""
-        sides = originals_of(self.model.physical.stream.query)
-        known = {column.name: None for side in sides for column in side}
-        return {**({"source": payload.source} if len(sides) > 1 else {}), **known, **payload.original}
+    def items(self, source: Source) -> list[Item]:
+        """Its rows, or its late rows, as `source` has them."""
+        if IS_LATE in source.options:
+            return [Item(_late_rows(source, step)) for step in self.steps]
+        return [Item(_main_rows(source, step), mark) for step, mark in zip(self.steps, self.marks, strict=True)]
 
 
 @dataclass
@@ -93,7 +87,7 @@ class ReferenceDatabase:
         """CREATE and DROP, one or more of them."""
         for statement in parse_statements(sql):
             self._state.catalog.apply(statement)
-        wanted = self._state.catalog.streams
+        wanted = self._state.catalog.graph()
         self._state.streams = {
             name: self._state.streams.get(name) or Running(ReferenceModel(wanted[name])) for name in wanted
         }
@@ -112,15 +106,19 @@ class ReferenceDatabase:
 
     def tick(self) -> None:
         """One batch per stream with everything new to it, then whatever the clock makes due."""
-        for name, running in self._state.streams.items():
+        for name, running in self._by_level():
             self._process(name, running)
+
+    def _by_level(self) -> list[tuple[str, Running]]:
+        """The streams, each behind those that it reads."""
+        return sorted(self._state.streams.items(), key=lambda each: self._state.catalog.level(each[0]))
 
     def read(self, name: str) -> Result:
         stream, is_late = self._state.catalog.resolve_readable(name)
         running = self._state.streams[stream]
         if is_late:
-            late = [running.late_row(payload) for payload in running.side if payload.kind == "late"]
-            return _result(list(running.late_row(Payload("late", "", None))), late)
+            columns = [column.name for column in running.model.physical.inputs[0].columns]
+            return _result(columns, [dict(payload.original) for payload in running.side if payload.kind == "late"])
         return _result([named.name for named in running.model.physical.outputs], running.main)
 
     def side_output(self, stream: str, kind: str | None = None) -> Result:
@@ -131,7 +129,7 @@ class ReferenceDatabase:
             {
                 "kind": payload.kind,
                 "reason": payload.reason,
-                "event_time": _time_of(payload),
+                "event_time": None if payload.event_time is None else moment(payload.event_time),
                 "original_event": json.dumps(dict(payload.original), default=str),
             }
             for payload in payloads
@@ -147,7 +145,7 @@ class ReferenceDatabase:
         return {name: totals[name] for name in ("rows_in", USED, *SIDE_KINDS)}
 
     def stop(self, graceful: bool = True) -> None:
-        for name, running in self._state.streams.items() if graceful else ():
+        for name, running in self._by_level() if graceful else ():
             self._process(name, running)
             running.keep(running.model.flush(self._clock()))
 
@@ -158,27 +156,31 @@ class ReferenceDatabase:
     def _running(self, stream: str) -> Running:
         return self._state.streams[self._state.catalog.stream(stream).name]
 
-    def _items(self, running: Running, source: str) -> list[Item]:
-        """All that a source has had for a stream; a source may be another stream, or its late rows."""
-        read = next(input.source for input in running.model.physical.inputs if input.source.name == source)
-        if not is_stream(read):
-            return self._state.items.get(source, [])
-        return self._state.streams[read.options[STREAM]].given["late" if IS_LATE in read.options else "main"]
-
     def _tell(self, source: str, item: Item) -> None:
         self._state.items.setdefault(source, []).append(item)
+
+    def _inputs(self, running: Running) -> dict[str, list[Item]]:
+        """Everything that was given by what a stream reads, by the names that it knows that by."""
+        found = {}
+        for source in {input.source.name: input.source for input in running.model.physical.inputs}.values():
+            upstream = source.options.get(STREAM) if is_stream(source) else None
+            found[source.name] = (
+                self._state.items.get(source.name, [])
+                if upstream is None
+                else self._state.streams[upstream].items(source)
+            )
+        return found
 
     def _process(self, name: str, running: Running) -> None:
         now, rows, advance = self._clock(), dict[str, list[tuple[Any, ...]]](), dict[str, int]()
         heart = self._hearts.setdefault(name, _heartbeat(running.model))
         received = now
-        for source in running.model.watermarks:
-            items = self._items(running, source)
+        for source, items in self._inputs(running).items():
             for item in items[running.positions.get(source, 0) :]:
                 rows.setdefault(source, []).extend(item.rows)
                 if item.watermark is not None:
                     advance[source] = max(item.watermark, advance.get(source, item.watermark))
-                if item.rows:
+                elif item.rows:
                     received = item.received
             running.positions[source] = len(items)
             if rows.get(source):
@@ -192,8 +194,16 @@ class ReferenceDatabase:
                 running.keep(running.model.batch(advance={decision.source: decision.at}, now=now))
 
 
-def _time_of(payload: Payload) -> dt.datetime | None:
-    return None if payload.event_time is None else moment(payload.event_time)
+def _main_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
+    times = [dict.fromkeys(TIME_COLUMNS, moment(time)) for time in step.times]
+    rows = [{**hidden, **row} for hidden, row in zip(times, step.main, strict=True)]
+    return tuple(tuple(row[column.name] for column in source.columns) for row in rows)
+
+
+def _late_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
+    late = [payload for payload in step.side if payload.kind == "late" and payload.event_time is not None]
+    rows = [{ROWTIME_COLUMN: moment(payload.event_time or 0), **payload.original} for payload in late]
+    return tuple(tuple(row.get(column.name) for column in source.columns) for row in rows)
 
 
 def _heartbeat(model: ReferenceModel) -> Heartbeat:

@@ -48,9 +48,9 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 def decoded(value: Any, ddl: str) -> Any:
-    """A value written to a column of Spark type `ddl`, as a Python value."""
-    if value is None:
-        return None
+    """A value written to a column of Spark type `ddl`, as a Python value; "": it comes from a stream, and is one."""
+    if value is None or ddl == "":
+        return value
     kind = ddl.partition("(")[0].partition("<")[0]
     if kind == "struct":
         return value

@@ -128,7 +128,10 @@ def test_distinct_values_count_once(function: str) -> None:
     )
 
 
-@pytest.mark.parametrize("function", sorted(SUPPORTED - {"min_by", "max_by", "percentile_approx", "approx_percentile"}))
+TAKES_MORE = {"min_by", "max_by", "percentile_approx", "approx_percentile", "percentile"}
+
+
+@pytest.mark.parametrize("function", sorted(SUPPORTED - TAKES_MORE))
 def test_only_nulls_have_the_same_result_as_in_spark(function: str) -> None:
     kind = pa.bool_() if function in ("bool_and", "bool_or", "every", "some", "any") else BIGINT
     lists = function in ("collect_list", "collect_set", "array_agg")
@@ -313,6 +316,37 @@ def test_percentiles_of_small_data_are_exact() -> None:
     assert one("approx_percentile", [date(2024, 1, n) for n in (1, 2, 3)], pa.date32(), pa.date32(), **call) == date(
         2024, 1, 2
     )
+
+
+def test_exact_percentiles_lie_between_two_values() -> None:
+    assert one("median", [3, 1, 10, 7, None], BIGINT, DOUBLE) == 5.0
+    assert one("median", [5, 5, 5], BIGINT, DOUBLE) == 5.0
+    assert one("median", [1, 1, 2], BIGINT, DOUBLE, distinct=True) == 1.5
+    assert one("median", [NAN, 1.0, 2.0, -0.0], DOUBLE, DOUBLE) == 1.5
+    assert math.isnan(one("percentile", [NAN, 1.0], DOUBLE, DOUBLE, parameters=("1.0",)))
+    assert one("median", [Decimal("1.25"), Decimal("2.50")], pa.decimal128(10, 2), DOUBLE) == 1.875
+    day = timedelta(days=1)
+    assert one("median", [day, 2 * day], pa.duration("us"), pa.duration("us")) == 1.5 * day
+    shares = {"parameters": ("array(0.0, 0.3, 1.0)",)}
+    assert one("percentile", [3, 1, 10, 7, None], BIGINT, pa.list_(DOUBLE), **shares) == [1.0, 2.8, 10.0]
+    assert one("percentile", [None], BIGINT, pa.list_(DOUBLE), **shares) is None
+    assert one("percentile", [None], BIGINT, DOUBLE, parameters=("0.5",)) is None
+
+
+def test_percentiles_of_several_groups_do_not_mix() -> None:
+    values = [1, 100, 2, 200, 3, 300]
+    rows = {**grouped(values), "x": pa.array(values, BIGINT)}
+    specs = [
+        AggregateSpec(f"__a{n}", name, ("x",), (BIGINT,), kind)
+        for n, (name, kind) in enumerate([("median", DOUBLE), ("mode", BIGINT)])
+    ]
+    assert run(rows, specs, 2) == {"a": [2.0, 1], "b": [200.0, 100]}
+
+
+def test_the_mode_is_the_most_frequent_value_and_of_several_the_smallest() -> None:
+    assert one("mode", [3, 1, 3, 1, 2], BIGINT, BIGINT) == 1
+    assert one("mode", ["b", "a", "b", None, None, None], STRING, STRING) == "b"
+    assert one("mode", [[2], [1], [2]], pa.list_(BIGINT), pa.list_(BIGINT)) == [2]
 
 
 def test_percentiles_of_large_data_are_near() -> None:

@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from eventide.connectors.contract import CORRUPT, SourceContext, hidden, user_schema
 from eventide.eventtime.span import SHIFT_US
 from eventide.plan.logical import Source
+from eventide.plan.names import backticked
 from eventide.storage.inbox import SPARK_SCHEMA, STREAM_KINDS
 from eventide.storage.spool import Spool, read_rows
 
@@ -58,7 +59,7 @@ def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
     decoding = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
     decoded = expanded.select("seq", "received", F.from_json("row", decoding, options).alias("value"))
-    own = [F.col(f"value.`{field.name}`") for field in schema.fields]
+    own = [F.col(f"value.{backticked(field.name)}") for field in schema.fields]
     return decoded.select(*own, *hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}")))
 
 

@@ -19,6 +19,7 @@ from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND, parse_duration
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
+from eventide.plan.names import backticked
 from eventide.plan.physical import Fusion
 from eventide.tasks.fused_scan import SCANNED, FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines, RawLines
@@ -94,7 +95,9 @@ def decoded(frame: DataFrame, source: Source, columns: tuple[tuple[str, str], ..
     passed = F.when(F.col("row").isNull(), F.struct(*PACKED.names)).alias(PASSED)
     rows = frame.select(passed, "seq", "received", F.explode(values).alias("value"))
     own = [
-        (F.col(f"value.`{field.name}`") if field.name in names else F.lit(None).cast(field.dataType)).alias(field.name)
+        (F.col(f"value.{backticked(field.name)}") if field.name in names else F.lit(None).cast(field.dataType)).alias(
+            field.name
+        )
         for field in schema.fields
     ]
     return rows.select(*own, *hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}")), PASSED)

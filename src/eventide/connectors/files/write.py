@@ -33,7 +33,7 @@ class FilesSink:
         if rows.num_rows == 0:
             return
         path = self._folder / f"part-{self._identity}-{batch:010d}.{self._format}"
-        with replacing(path) as temporary:
+        with replacing(path, private=False) as temporary:
             if self._format == "parquet":
                 pa.parquet.write_table(rows, temporary)
             elif self._format == "csv":

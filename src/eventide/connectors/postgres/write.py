@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -21,6 +21,7 @@ from psycopg.types.json import Jsonb
 
 from eventide.errors import SinkError, suggest
 from eventide.kernels.side_rows import json_text
+from eventide.secrets import masked
 
 _LEDGER = sql.SQL(
     "CREATE TABLE IF NOT EXISTS eventide_batches (query text, sink text, batch bigint NOT NULL, PRIMARY KEY "
@@ -60,9 +61,15 @@ def column_type(kind: pa.DataType) -> str:
 
 class PostgresSink:
     def __init__(
-        self, name: str, options: Mapping[str, str], identity: str, json_columns: tuple[str, ...] = ()
+        self,
+        name: str,
+        options: Mapping[str, str],
+        identity: str,
+        json_columns: tuple[str, ...] = (),
+        hide: Callable[[str], str] = masked,
     ) -> None:
         self._name = name
+        self._hide = hide  # what must not be shown
         self._url = options["url"]
         self._table = sql.Identifier(*options["table"].split("."))
         self._table_name = options["table"]
@@ -227,7 +234,7 @@ class PostgresSink:
             first = str(error).strip().splitlines()
             raise SinkError(
                 f"the sink {self._name} cannot write to the table {self._table_name}: "
-                f"{first[0] if first else type(error).__name__}",
+                f"{self._hide(first[0]) if first else type(error).__name__}",
                 help="nothing of the batch is there; mend the cause and run the stream again from the same checkpoint",
             ) from None
 

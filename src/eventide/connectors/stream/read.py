@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext, hidden, user_schema
 from eventide.plan.logical import Source
+from eventide.plan.names import backticked
 from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS
 from eventide.storage.payloads import late_rows_with_times
 from eventide.storage.results import OUTPUT_TIME, read_batch
@@ -67,5 +68,5 @@ def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
         ReadBatches(str(folder), arrow, IS_LATE in source.options),
         StructType([*schema.fields, StructField(_SEQ, LongType())]),
     )
-    own = [F.col(f"`{field.name}`") for field in schema.fields]
+    own = [F.col(backticked(field.name)) for field in schema.fields]
     return rows.select(*own, *hidden(F.col(_SEQ), F.lit(None), F.lit(None)))

@@ -9,9 +9,10 @@ from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.aggregates.basic import Average, Count, Extreme, Sum, Truth
 from eventide.kernels.aggregates.chosen import FIRST, LAST, Chosen
 from eventide.kernels.aggregates.collected import CollectList
+from eventide.kernels.aggregates.counted import Mode, Percentile
 from eventide.kernels.aggregates.distinct import CollectSet, Distinct
 from eventide.kernels.aggregates.moments import Spread
-from eventide.kernels.aggregates.sketches import ApproxCountDistinct, Percentile
+from eventide.kernels.aggregates.sketches import ApproxCountDistinct, ApproxPercentile
 from eventide.kernels.aggregates.user import UserAggregates, UserDefined
 from eventide.kernels.vector.columns import is_nested
 
@@ -32,7 +33,9 @@ _BUILDERS: dict[str, Callable[[AggregateSpec], Aggregate]] = {
     "array_agg": CollectList,
     "collect_set": CollectSet,
     "approx_count_distinct": ApproxCountDistinct,
-    **dict.fromkeys(("percentile_approx", "approx_percentile"), Percentile),
+    **dict.fromkeys(("percentile_approx", "approx_percentile"), ApproxPercentile),
+    **dict.fromkeys(("percentile", "median"), Percentile),
+    "mode": Mode,
 }
 _REPEATS_ARE_HARMLESS = frozenset(
     {
@@ -53,7 +56,7 @@ _REPEATS_ARE_HARMLESS = frozenset(
 )
 
 OF_NUMBERS = frozenset(
-    name for name, made in _BUILDERS.items() if made in (Sum, Average, Truth, Spread, Percentile)
+    name for name, made in _BUILDERS.items() if made in (Sum, Average, Truth, Spread, Percentile, ApproxPercentile)
 )  # or booleans, times
 
 SUPPORTED: frozenset[str] = frozenset(_BUILDERS)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eventide.errors import OptionError
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
+from eventide.kernels.aggregates.counted import Counted, Floats, arranged, numbers
 from eventide.kernels.aggregates.distinct import exploded
-from eventide.kernels.vector.columns import Ints, combined_rank, dense_rank, list_parts, lists, typed
+from eventide.kernels.vector.columns import Ints, list_parts, lists
 from eventide.kernels.vector.grouping import Segments
 from eventide.kernels.vector.hashing import hash_column, mixed
 
 _RANK_BITS = 6  # a register holds at most 64
-Floats = npt.NDArray[np.float64]
 
 
 class ApproxCountDistinct(Aggregate):
@@ -33,7 +31,7 @@ class ApproxCountDistinct(Aggregate):
 
     def __init__(self, spec: AggregateSpec) -> None:
         super().__init__(spec)
-        deviation = _numbers(spec, 0)[0] if spec.parameters else 0.05
+        deviation = numbers(spec, 0)[0] if spec.parameters else 0.05
         if not 0 < deviation <= 0.39:
             raise OptionError(
                 f"approx_count_distinct with a relative deviation of {deviation}", help="write one from 0.001 to 0.39"
@@ -92,39 +90,19 @@ def _sigma(share: Floats) -> Floats:
     return total
 
 
-class Percentile(Aggregate):
+class ApproxPercentile(Counted):
     """percentile_approx(values, percentage or array of them[, accuracy = 10000]).
 
-    The state lists the distinct values with their counts: exact until a group has more than four times `accuracy` of
-    them; then neighbours are merged, so that each stands for at most 1 / (2 * accuracy) of the rows. Results are values
-    from the data.
+    Exact until a group has more than four times `accuracy` of distinct values; then neighbours are merged, so that each
+    stands for at most 1 / (2 * accuracy) of the rows. Results are values from the data.
     """
-
-    needs_segments = True
 
     def __init__(self, spec: AggregateSpec) -> None:
         super().__init__(spec)
-        self._shares = _numbers(spec, 0)
-        self._limit = 4 * int(_numbers(spec, 1)[0] if len(spec.parameters) > 1 else 10_000)
+        self._shares = numbers(spec, 0)
+        self._limit = 4 * int(numbers(spec, 1)[0] if len(spec.parameters) > 1 else 10_000)
         if not all(0 <= share <= 1 for share in self._shares) or self._limit <= 0:
             raise OptionError(f"{spec.function} takes percentages from 0 to 1 and a positive accuracy")
-
-    @property
-    def state(self) -> tuple[pa.DataType, ...]:
-        return (pa.list_(self.spec.input_types[0]), pa.list_(pa.int64()))
-
-    def fold(self, inputs: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
-        groups = present(segments)
-        rows = np.flatnonzero(inputs[0].is_valid().to_numpy(zero_copy_only=False))
-        return self._counted(
-            groups.group[rows], inputs[0].take(pa.array(rows)), np.ones(len(rows), np.int64), groups.count
-        )
-
-    def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
-        groups = present(segments)
-        group, values = exploded(states[0], groups.group)
-        counts = exploded(states[1], groups.group)[1].to_numpy(zero_copy_only=False)
-        return self._counted(group, values, counts, groups.count)
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         offsets, values = list_parts(states[0])
@@ -134,30 +112,14 @@ class Percentile(Aggregate):
         for share in self._shares:
             place = np.searchsorted(running, before + np.maximum(np.ceil(share * total), 1), side="left") - 1
             columns.append(values.take(pa.array(place, mask=total == 0)))
-        if not pa.types.is_list(self.spec.result_type):
-            return typed(columns[0], self.spec.result_type)
-        rows = np.arange(len(total) * len(columns)).reshape(len(columns), -1).T.ravel()
-        items = pa.concat_arrays(columns).take(pa.array(rows))
-        bounds = pa.array(np.arange(len(total) + 1) * len(columns), pa.int32())
-        return pa.ListArray.from_arrays(bounds, items, type=self.spec.result_type, mask=pa.array(total == 0))
+        return arranged(columns, total, self)
 
-    def _counted(self, group: Ints, values: pa.Array, counts: Ints, groups: int) -> list[pa.Array]:
-        codes = combined_rank([group, dense_rank(values)], len(group))
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        weight = np.bincount(inverse, counts, len(first)).astype(np.int64)
-        owner, chosen = group[first], first
-        if len(first) and np.bincount(owner).max() > self._limit:
-            owner, chosen, weight = self._joined(owner, chosen, weight)
-        offsets = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=groups))))
-        return [
-            lists(offsets, values.take(pa.array(chosen)), self.state[0]),
-            lists(offsets, pa.array(weight), self.state[1]),
-        ]
-
-    def _joined(self, owner: Ints, chosen: Ints, weight: Ints) -> tuple[Ints, Ints, Ints]:
+    def _limited(self, owner: Ints, chosen: Ints, weight: Ints) -> tuple[Ints, Ints, Ints]:
         """In groups over the limit, merge neighbours into about half as many as the limit; the last value stands for
         all.
         """
+        if not len(owner) or np.bincount(owner).max() <= self._limit:
+            return owner, chosen, weight
         running = np.cumsum(weight)
         starts = np.searchsorted(owner, owner)
         before = running[starts] - weight[starts]
@@ -168,12 +130,3 @@ class Percentile(Aggregate):
         ends = np.append((owner[1:] != owner[:-1]) | (part[1:] != part[:-1]), True)
         last = np.flatnonzero(ends)
         return owner[last], chosen[last], np.diff(np.concatenate(([0], running[last])))
-
-
-def _numbers(spec: AggregateSpec, parameter: int) -> list[float]:
-    """The numbers in a parameter: one, or an array written as in SQL or JSON."""
-    text = spec.parameters[parameter] if len(spec.parameters) > parameter else ""
-    found = re.findall(r"(?<![\w.])[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?", text)
-    if not found:
-        raise OptionError(f"{spec.function} needs a number, not {text!r}", help=f"write {spec.function}(x, 0.5)")
-    return [float(number) for number in found]

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.kernels.contract import OLDEST_ROW, TS, Batch, Clock, Output, Store
+from eventide.kernels.contract import TS, Batch, Clock, Output, Store
 from eventide.kernels.joins.memory import Memory, MemoryBlob
 from eventide.kernels.joins.pairs import Matches, PairTables, keeps
 from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
@@ -56,7 +56,7 @@ class AsofJoin:
         self._past_schema = pa.schema([start, *list(self._sides[1].schema)[1:]])
         self._past = KeyedTable("past", self._past_schema, plan, self._past_summary, due=np.maximum)
         self._waiting_schema = pa.schema([start, end, *list(self._sides[0].schema)[1:]])
-        self._waiting = KeyedTable("waiting", self._waiting_schema, plan, _waiting_summary, waiting=np.minimum)
+        self._waiting = KeyedTable("waiting", self._waiting_schema, plan, _waiting_summary)
         self._memory = MemoryBlob(plan)
 
     def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
@@ -297,8 +297,6 @@ class AsofJoin:
         size = sum(log.state_bytes(store) for log in self._logs)
         size += self._past.state_bytes(store) + self._waiting.state_bytes(store)
         output.gauges.update(left_buffered=left, right_buffered=right, buffer_size=left + right, state_bytes=size)
-        if waiting.rows.any():
-            output.gauges[OLDEST_ROW] = int(waiting.waiting[waiting.rows > 0].min())
         output.wake_at = self._wake_at(state, store)
         return output
 
@@ -330,7 +328,8 @@ def _passed(rows: pa.Table, state: _State) -> Mask:
 
 
 def _waiting_summary(table: pa.Table) -> Summary:
-    return Summary(ints(table, END), ints(table, START), np.zeros(table.num_rows, np.int64))
+    nothing = np.zeros(table.num_rows, np.int64)
+    return Summary(ints(table, END), nothing, nothing)
 
 
 def _with_due(left: pa.Table, due: Ints, schema: pa.Schema) -> pa.Table:

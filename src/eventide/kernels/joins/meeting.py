@@ -28,7 +28,7 @@ class Meeting(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """About how far partners may be apart."""
+        """About half of the range in which partners lie: as wide shall be what is read together."""
 
     @abstractmethod
     def partners(self, side: int, ts: Ints) -> Bounds:
@@ -93,7 +93,7 @@ class IntervalMeeting(Meeting):
 
     @property
     def width(self) -> int:
-        return max(self.bound.upper - self.bound.lower, 0) // 4
+        return max(self.bound.upper - self.bound.lower, 0) // 2
 
     def partners(self, side: int, ts: Ints) -> Bounds:
         if side == 0:
@@ -123,7 +123,7 @@ class WindowMeeting(Meeting):
 
     @property
     def width(self) -> int:
-        return self.grid.size // 4
+        return self.grid.size // 2
 
     def _first_and_last(self, ts: Ints) -> Bounds:
         slices = self.grid.slices_of(ts)
@@ -190,7 +190,7 @@ class PaneMeeting(Meeting):
 
     @property
     def width(self) -> int:
-        return max(self.tumbling.size, self.sliding.size) // 2
+        return (self.tumbling.size + self.sliding.size) // 2
 
     def partners(self, side: int, ts: Ints) -> Bounds:
         if side == self.tumbling_side:

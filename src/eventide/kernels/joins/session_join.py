@@ -5,7 +5,8 @@
     watermark -> closed sessions -> the rows of those that meet -> pairs, rows alone
 
 A closed session takes no more rows, and stays as long as one that it overlaps is open. Rows that come meanwhile, within
-its bounds, make a session of their own; so a row belongs to a session by its time and by the number of its arrival.
+its bounds, make a session of their own; so a row belongs to a session by its time and by the number of its arrival. An
+open session that grows back over a closed one knows by both which rows were the other's.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import OLDEST_ROW, TS, Batch, Clock, Output, Store
+from eventide.kernels.contract import OLDEST, TS, Batch, Clock, Output, Store
 from eventide.kernels.joins.memory import Memory, MemoryBlob
 from eventide.kernels.joins.session_pairs import SessionPairs, SessionRows
 from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 SIDE = "side"
 SINCE, UNTIL = "since", "until"  # numbers of arrival between which the rows of a session came
+CUT, CUT_AT = "cut", "cut_at"  # rows up to the time CUT that came before the number CUT_AT belonged to closed sessions
+_NO_CUT = -NEVER
 OPEN, CLOSED, FLUSHED = 0, 1, 2  # in the column GONE; a flushed session is remembered and has no rows
+_HEAD = (START, END, SINCE, UNTIL, CUT, CUT_AT, SIDE, GONE)
 _NO_MARKS = pa.schema([(TS, pa.int64()), (HASH, pa.int64())])
 
 
@@ -46,13 +50,34 @@ class _State:
     passed: int | None
 
 
+@dataclass(frozen=True)
+class _Known:
+    """Sessions of one side, with the numbers of their groups."""
+
+    table: pa.Table
+    group: Ints
+
+    @property
+    def start(self) -> Ints:
+        return ints(self.table, START)
+
+    @property
+    def end(self) -> Ints:
+        return ints(self.table, END)
+
+    def of(self, what: int) -> _Known:
+        """Those that are OPEN, CLOSED or FLUSHED."""
+        some = ints(self.table, GONE) == what
+        return _Known(self.table.filter(pa.array(some)), self.group[some])
+
+
 class SessionJoin:
     def __init__(self, spec: JoinSpec, bound: OverlappingSessions) -> None:
         self._gap, self._lateness, self._keys = bound.gap, spec.lateness, spec.keys
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
-        head = [pa.field(name, pa.int64()) for name in (START, END, SINCE, UNTIL, SIDE, GONE, HASH)]
+        head = [pa.field(name, pa.int64()) for name in (*_HEAD, HASH)]
         keys = [pa.field(key, kind) for key, kind in zip(spec.keys, spec.key_types, strict=True)]
         self._schema = pa.schema([*head, *keys])
         self._sessions = KeyedTable("sessions", self._schema, plan, _summary, waiting=np.minimum)
@@ -110,17 +135,32 @@ class SessionJoin:
         over = np.zeros(len(fresh), np.bool_)
         if fresh.any():
             some = table.filter(pa.array(concerned)).combine_chunks()
-            over[concerned] = self._join(some, fresh[concerned], state, store, output)
-        remembered = _changed(table.filter(pa.array(over & fresh)), GONE, np.full(int((over & fresh).sum()), FLUSHED))
+            group = numbered(ints(some, HASH), [column(some, key) for key in self._keys])
+            over[concerned] = self._join(some, group, fresh[concerned], state, store, output)
+            table = _put(table, concerned, self._cut(some, group, fresh[concerned], state.memory.arrived))
         forgotten = over | ((what == FLUSHED) & (end <= passed if passed is not None else False))
-        kept = table.filter(pa.array(~forgotten))
+        kept, flushed = table.filter(pa.array(~forgotten)), table.slice(0, 0)
         if until is not None:
-            kept = pa.concat_tables([kept, remembered])
-        self._sessions.write(buckets, kept.slice(0, 0), kept, state.sessions, store)
+            gone = over & fresh
+            flushed = pa.concat_tables(
+                [kept, _changed(table.filter(pa.array(gone)), GONE, np.full(int(gone.sum()), FLUSHED))]
+            )
+            kept = kept.slice(0, 0)
+        self._sessions.write(buckets, kept, flushed, state.sessions, store)
 
-    def _join(self, table: pa.Table, fresh: Mask, state: _State, store: Store, output: Output) -> Mask:
+    def _cut(self, table: pa.Table, group: Ints, fresh: Mask, arrived: int) -> dict[str, Ints]:
+        """The cuts of sessions: open ones get another where a session of their key and side has closed."""
+        of = 2 * group + ints(table, SIDE)
+        last = np.full(int(of.max()) + 1, _NO_CUT)
+        np.maximum.at(last, of[fresh], ints(table, END)[fresh] - self._gap)
+        cut = (ints(table, GONE) == OPEN) & (last[of] > _NO_CUT)
+        return {
+            CUT: np.where(cut, last[of], ints(table, CUT)),
+            CUT_AT: np.where(cut, arrived, ints(table, CUT_AT)),
+        }
+
+    def _join(self, table: pa.Table, group: Ints, fresh: Mask, state: _State, store: Store, output: Output) -> Mask:
         """Give out the pairs of closed sessions of which one is `fresh`, and rows alone; which sessions are over."""
-        group = numbered(ints(table, HASH), [column(table, key) for key in self._keys])
         able = ~self._sides[0].keyless(table)
         side, what = ints(table, SIDE), ints(table, GONE)
         over: Mask = what == CLOSED
@@ -169,25 +209,17 @@ class SessionJoin:
             return
         found = self._sessions.find(hashes, state.sessions, store)
         held = found.asked.combine_chunks()
-        group = self._groups(packed, held)
-        counts = np.cumsum([fresh.rows.num_rows for fresh in packed])
-        open_ones = ints(held, GONE) == OPEN
-        changed = [held.filter(pa.array(~open_ones))]
-        for side, mine in enumerate(np.split(group, counts)[:2]):
-            some = np.flatnonzero(ints(held, SIDE) == side)
-            changed.append(
-                self._take_side(
-                    side,
-                    packed[side],
-                    mine,
-                    held.take(pa.array(some)),
-                    group[counts[1] :][some],
-                    batch,
-                    state,
-                    store,
-                    output,
-                )
-            )
+        ends = np.cumsum([fresh.rows.num_rows for fresh in packed])
+        *groups, of_held = np.split(self._groups(packed, held), ends)
+        changed = [held.filter(pa.array(ints(held, GONE) != OPEN))]
+        for side, (fresh, group) in enumerate(zip(packed, groups, strict=True)):
+            mine = np.flatnonzero(ints(held, SIDE) == side)
+            known = _Known(held.take(pa.array(mine)), of_held[mine])
+            late, missed = self._late(fresh, group, known, state)
+            fresh = self._taking.without_late(side, fresh, late, missed, batch, output)
+            rows = fresh.rows if self._pairs.keeps(side) else fresh.able
+            self._indexes[side].add(rows, state.held[side], store)
+            changed.append(self._merged(side, fresh.rows, group[~late], known.of(OPEN)))
         self._sessions.write(found.buckets, found.others, pa.concat_tables(changed), state.sessions, store)
 
     def _groups(self, packed: tuple[Fresh, Fresh], held: pa.Table) -> Ints:
@@ -195,71 +227,43 @@ class SessionJoin:
         hashes = np.concatenate([ints(table, HASH) for table in tables])
         return numbered(hashes, [pa.concat_arrays([column(table, key) for table in tables]) for key in self._keys])
 
-    def _take_side(
-        self,
-        side: int,
-        fresh: Fresh,
-        group: Ints,
-        held: pa.Table,
-        held_group: Ints,
-        batch: Batch,
-        state: _State,
-        store: Store,
-        output: Output,
-    ) -> pa.Table:
-        """Take the rows of a side that are not late; its open sessions as they are then."""
-        what = ints(held, GONE)
-        open_ones, open_group = held.filter(pa.array(what == OPEN)), held_group[what == OPEN]
-        late, missed = self._late(fresh, group, held, held_group, state)
-        fresh = self._taking.without_late(side, fresh, late, missed, batch, output)
-        rows = fresh.rows if self._pairs.keeps(side) else fresh.able
-        self._indexes[side].add(rows, state.held[side], store)
-        return self._merged(side, fresh.rows, group[~late], open_ones, open_group)
-
-    def _late(
-        self, fresh: Fresh, group: Ints, held: pa.Table, held_group: Ints, state: _State
-    ) -> tuple[Mask, tuple[Ints, Ints]]:
+    def _late(self, fresh: Fresh, group: Ints, known: _Known, state: _State) -> tuple[Mask, tuple[Ints, Ints]]:
         """A row is late that a flushed session would have taken; or if its island is over and no open session takes
-        it.
+        it. Also the windows that rows have missed, if they have.
         """
-        ts, what = ints(fresh.rows, TS), ints(held, GONE)
-        start, end = ints(held, START), ints(held, END)
-        gone, opened = what == FLUSHED, what == OPEN
-        late = covered(held_group[gone], start[gone] - self._gap, end[gone], group, ts, ts)
+        ts = ints(fresh.rows, TS)
+        flushed, opened = known.of(FLUSHED), known.of(OPEN)
+        late = covered(flushed.group, flushed.start - self._gap, flushed.end, group, ts, ts)
         missed = (ts.copy(), ts + self._gap)
         rest = np.flatnonzero(~late)
         if state.passed is not None and len(rest):
             runs = islands(group[rest], ts[rest], self._gap)
             old = np.flatnonzero(runs.end <= state.passed)
-            met = covered(
-                held_group[opened], start[opened], end[opened], runs.group[old], runs.start[old], runs.end[old]
-            )
+            met = covered(opened.group, opened.start, opened.end, runs.group[old], runs.start[old], runs.end[old])
             is_late = np.zeros(len(runs.start), np.bool_)
             is_late[old] = ~met
             late[rest] = is_late[runs.number]
             missed[0][rest], missed[1][rest] = runs.start[runs.number], runs.end[runs.number]
         return late, missed
 
-    def _merged(self, side: int, rows: pa.Table, group: Ints, opened: pa.Table, open_group: Ints) -> pa.Table:
+    def _merged(self, side: int, rows: pa.Table, group: Ints, known: _Known) -> pa.Table:
         """Open sessions, grown by new rows or made of them."""
-        ts = ints(rows, TS)
-        groups = np.concatenate((open_group, group))
+        ts, opened = ints(rows, TS), known.table
+        groups = np.concatenate((known.group, group))
         if len(groups) == 0:
             return opened
-        start, end = np.concatenate((ints(opened, START), ts)), np.concatenate((ints(opened, END), ts + self._gap))
+        start, end = np.concatenate((known.start, ts)), np.concatenate((known.end, ts + self._gap))
         runs = overlapping(groups, start, end)
-        since = np.full(len(runs.start), NEVER)
+        count = len(runs.start)
+        since, cut, cut_at = np.full(count, NEVER), np.full(count, _NO_CUT), np.zeros(count, np.int64)
         np.minimum.at(since, runs.number, np.concatenate((ints(opened, SINCE), ints(rows, ARRIVAL))))
+        grown = runs.number[: opened.num_rows]
+        np.maximum.at(cut, grown, ints(opened, CUT))  # a later cut is a higher one
+        np.maximum.at(cut_at, grown, ints(opened, CUT_AT))
         first = np.unique(runs.number, return_index=True)[1]
         named = pa.concat_tables([table.select([HASH, *self._keys]) for table in (opened, rows)]).take(pa.array(first))
-        head = (
-            runs.start,
-            runs.end,
-            since,
-            np.full(len(since), NEVER),
-            np.full(len(since), side),
-            np.full(len(since), OPEN),
-        )
+        until, sides, what = (np.full(count, value) for value in (NEVER, side, OPEN))
+        head = (runs.start, runs.end, since, until, cut, cut_at, sides, what)
         return pa.Table.from_arrays([*map(pa.array, head), *named.columns], schema=self._schema)
 
     # What is left --------------------------------------------------------------------------------------------------
@@ -277,8 +281,8 @@ class SessionJoin:
         size += self._sessions.state_bytes(store) + self._pairs.state_bytes(store)
         output.gauges.update(left_buffered=left, right_buffered=right, buffer_size=left + right, state_bytes=size)
         output.gauges["open_windows"] = int(sessions.rows.sum() - sessions.gone.sum())
-        if oldest < NEVER:
-            output.gauges[OLDEST_ROW] = oldest
+        if oldest != NEVER:
+            output.gauges[OLDEST] = oldest
         due = sessions.next_due
         output.wake_at = None if due is None else due + self._lateness
         return output
@@ -293,3 +297,12 @@ def _summary(table: pa.Table) -> Summary:
 
 def _changed(table: pa.Table, name: str, values: Ints) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), name, pa.array(values))
+
+
+def _put(table: pa.Table, at: Mask, columns: dict[str, Ints]) -> pa.Table:
+    """The table with other values in some rows."""
+    for name, values in columns.items():
+        changed = ints(table, name).copy()
+        changed[at] = values
+        table = _changed(table, name, changed)
+    return table

@@ -62,12 +62,13 @@ class SessionPairs:
         """The rows of the wanted ones of some sessions."""
         asked = sessions.take(pa.array(wanted)).combine_chunks()
         questions = Questions(ints(asked, HASH), ints(asked, START), ints(asked, END) - gap)
-        since, until = ints(asked, "since"), ints(asked, "until")
+        since, until, cut, cut_at = (ints(asked, name) for name in ("since", "until", "cut", "cut_at"))
         tables, numbers = [side.schema.empty_table()], [np.empty(0, np.int64)]
         for found in index.probe(questions.hashes, questions.first, questions.last, held, store):
-            arrival = ints(found.rows, ARRIVAL)
-            for at, row in candidates(questions, ints(found.rows, HASH), ints(found.rows, TS)):
+            arrival, ts = ints(found.rows, ARRIVAL), ints(found.rows, TS)
+            for at, row in candidates(questions, ints(found.rows, HASH), ts):
                 good = (arrival[row] >= since[at]) & (arrival[row] < until[at])
+                good &= (ts[row] > cut[at]) | (arrival[row] >= cut_at[at])
                 good[good] = self._equal(asked, at[good], found.rows, row[good])
                 tables.append(found.rows.take(pa.array(row[good])))
                 numbers.append(wanted[at[good]])

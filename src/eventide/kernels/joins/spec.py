@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import ROWTIME, WINDOW_END, WINDOW_START, InputSpec, Kernel
+from eventide.kernels.contract import OLDEST, ROWTIME, WINDOW_END, WINDOW_START, Gauges, InputSpec, Kernel
 from eventide.kernels.joins.asof_join import AsofJoin
 from eventide.kernels.joins.meeting import meeting_of
 from eventide.kernels.joins.range_join import RangeJoin
 from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.windows.grid import grid_of
-from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.joins import Asof, Interval, JoinBound, Nearest, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Cumulate, Hop, PanedWindow, Tumble
 
@@ -78,13 +78,20 @@ class JoinSpec:
             case Asof(tolerance=tolerance):
                 return (tolerance or 0) + self.lateness
 
-    def output_watermark(self, watermark: int) -> int:
+    def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         """No pair and no lone row to come is older: of windows, the start of the oldest open one."""
-        if not isinstance(self.bound, SameWindow):
-            return watermark - self.horizon
-        grid = grid_of(self.bound.window, self.lateness)
-        closed = grid.last_closed(watermark)
-        return watermark if closed is None else int(grid.starts(np.array([closed + 1]))[0])
+        match self.bound:
+            case SameWindow(window=window):
+                grid = grid_of(window, self.lateness)
+                closed = grid.last_closed(watermark)
+                return None if closed is None else int(grid.starts(np.array([closed + 1]))[0])
+            case OverlappingSessions():
+                return min([watermark - self.horizon, *gauges.get(OLDEST, [])])
+            case Asof(which=Nearest.EITHER, tolerance=None):
+                # a left row may wait for any time, and leave with a right row that is older still
+                return None if any(gauges.get("left_buffered", [])) else watermark - self.horizon
+            case _:
+                return watermark - self.horizon
 
     def fingerprint(self) -> str:
         keys, left, right = (",".join(map(str, kinds)) for kinds in (self.key_types, self.left_types, self.right_types))

@@ -7,7 +7,20 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import ROWTIME, SEQ, TS, USED, Batch, Clock, InputSpec, Kernel, Output, Store, united
+from eventide.kernels.contract import (
+    ROWTIME,
+    SEQ,
+    TS,
+    USED,
+    Batch,
+    Clock,
+    Gauges,
+    InputSpec,
+    Kernel,
+    Output,
+    Store,
+    united,
+)
 from eventide.kernels.side_rows import STRICT_REASON, SideRows
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.time_log import TimeLog
@@ -50,7 +63,7 @@ class ForwardSpec:
     def columns(self) -> list[pa.Field]:
         return [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
 
-    def output_watermark(self, watermark: int) -> int:
+    def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark
 
     @property

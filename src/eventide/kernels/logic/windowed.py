@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from eventide.errors import OptionError
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
-from eventide.kernels.contract import InputSpec, Kernel
+from eventide.kernels.contract import Gauges, InputSpec, Kernel
 from eventide.kernels.logic.aggregate_at_close import AggregateAtClose
 from eventide.kernels.logic.aggregate_early import AggregateEarly
 from eventide.kernels.logic.aggregate_unbounded import AggregateUnbounded
@@ -100,7 +100,7 @@ class WindowedAggregation:
             case Unbounded():
                 return 0
 
-    def output_watermark(self, watermark: int) -> int:
+    def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         """Every window that is still to emit ends later than this; of sliding ones, belongs to a later row."""
         return watermark - (self.horizon if isinstance(self.window, Slide) else self.allowed_lateness)
 

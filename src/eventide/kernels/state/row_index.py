@@ -24,8 +24,9 @@ from eventide.kernels.state.time_log import split
 from eventide.kernels.vector.columns import Ints, Mask, ints
 
 HASH = "hash"
-PER_PART = 2048  # rows
-_MOST_BITS = 12
+PER_PART = 512  # rows, of a slot with few parts
+_PER_LARGE_PART = 2048  # of one with many: each part costs a batch that touches them all a call of the store
+_FEW_BITS, _MOST_BITS = 6, 12
 _MOST_SLOTS = 128  # that rows shall lie in
 _GROWTH = 2  # bits that a slot gets beyond what it needs, so that it need not be spread anew soon
 _MOST_BLOBS = 8
@@ -216,4 +217,5 @@ class RowIndex:
 
 
 def _bits_for(rows: int) -> int:
-    return min((rows // PER_PART).bit_length(), _MOST_BITS)
+    fine, coarse = ((rows // size).bit_length() for size in (PER_PART, _PER_LARGE_PART))
+    return min(fine, max(coarse, _FEW_BITS), _MOST_BITS)

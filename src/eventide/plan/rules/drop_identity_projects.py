@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eventide.plan.logical import Filter, Project
+from eventide.plan.logical import Explode, Project, Step
 from eventide.plan.names import quoted
 from eventide.plan.physical import Input, Physical
 
@@ -15,11 +15,13 @@ def drop_identity_projects(plan: Physical) -> Physical:
 
 def _without(input: Input) -> Input:
     names = [column.name for column in input.source.columns]
-    kept: list[Filter | Project] = []
+    kept: list[Step] = []
     for step in input.steps:
         if isinstance(step, Project):
             if [(column.name, column.sql) for column in step.columns] == [(name, quoted(name)) for name in names]:
                 continue
             names = [column.name for column in step.columns]
+        elif isinstance(step, Explode):
+            names = [*names, *step.names]
         kept.append(step)
     return replace(input, steps=tuple(kept))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
-from eventide.plan.logical import Filter, Source
+from eventide.plan.logical import Explode, Filter, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
@@ -41,6 +41,8 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
     for step in input.steps:
         if isinstance(step, Filter):
             conditions.append(_compiled(step.condition, names, columns))
+        elif isinstance(step, Explode):
+            raise NotPortableError("rows are exploded by Spark")
         else:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
@@ -71,6 +73,8 @@ def _check_format(source: Source) -> None:
         raise NotPortableError(f"{format} is decoded by Spark")
     if re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", source.options["path"]):
         raise NotPortableError("the files are not on a local or mounted file system")
+    if "${" in source.options["path"]:
+        raise NotPortableError("where the files are is known only when they are opened")
 
 
 def _time_column(input: Input, columns: dict[str, str]) -> str | None:
@@ -111,7 +115,9 @@ def _identity(source: Source, columns: dict[str, str]) -> Expression | None:
         return None
     if len(source.dedup.columns) > 1:
         raise NotPortableError("rows are told apart by more than one column")
-    name = next(name for name in columns if name.lower() == source.dedup.columns[0].lower())
+    name = next((name for name in columns if name.lower() == source.dedup.columns[0].lower()), None)
+    if name is None:
+        raise NotPortableError("rows are told apart by a field of a struct")
     if columns[name] not in TYPES:
         raise NotPortableError(f"{name} is {columns[name]}")
     return Column(name, columns[name])

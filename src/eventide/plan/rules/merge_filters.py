@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eventide.plan.logical import Filter, Project
+from eventide.plan.logical import Filter, Step
 from eventide.plan.physical import Physical
 
 
@@ -12,8 +12,8 @@ def merge_filters(plan: Physical) -> Physical:
     return replace(plan, inputs=tuple(replace(input, steps=_merged(input.steps)) for input in plan.inputs))
 
 
-def _merged(steps: tuple[Filter | Project, ...]) -> tuple[Filter | Project, ...]:
-    merged: list[Filter | Project] = []
+def _merged(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    merged: list[Step] = []
     for step in steps:
         last = merged[-1] if merged else None
         if isinstance(step, Filter) and isinstance(last, Filter):

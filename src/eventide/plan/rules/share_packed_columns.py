@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from eventide.kernels.contract import KEY
 from eventide.plan.logical import Named
-from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Operator, Physical
+from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Operator, Physical, RankRows
 
 
 def share_packed_columns(plan: Physical) -> Physical:
@@ -50,6 +50,9 @@ def _renamed(operator: Operator, by_side: dict[int, dict[str, str]]) -> Operator
                 replace(call, inputs=tuple(by_side[0][name] for name in call.inputs)) for call in operator.aggregates
             ]
             return replace(operator, aggregates=tuple(calls))
+        case RankRows():
+            order = [replace(key, column=by_side[0][key.column]) for key in operator.order]
+            return replace(operator, order=tuple(order))
         case JoinRows():
             left, right = (
                 tuple(replace(column, sql=by_side[side][column.sql]) for column in columns)

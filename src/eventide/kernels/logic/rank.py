@@ -1,0 +1,204 @@
+"""The place of each row among those of its partition, told when time has passed the rows: the best n of a window.
+
+Rows wait as in ordered forwarding. A window's rows all have the time of its end, so they leave together, when no
+further one can come on time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, InputSpec, Output, Store, united
+from eventide.kernels.side_rows import LATE_REASON, SideRows
+from eventide.kernels.state.codec import Codec
+from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
+from eventide.plan.modes import RankFunction
+
+PLACE = "__place"
+_META = "meta"
+_PASSED = pa.schema([("passed", pa.int64()), ("earliest", pa.int64()), ("held", pa.int64())])
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """A packed column by which rows are put in order."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class RankSpec:
+    """Main rows are the original columns under the user's names, PLACE and ROWTIME.
+
+    `partition` are packed columns; rows that agree in them are ranked together, by `order`.
+    """
+
+    function: RankFunction
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    originals: tuple[tuple[str, str], ...]
+    types: tuple[pa.DataType, ...]
+    key_types: tuple[tuple[str, pa.DataType], ...]  # of the packed columns in `partition` and `order`, each once
+    lateness: int = 0
+    sources: tuple[str, ...] = ("",)
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
+
+    @property
+    def side_rows(self) -> SideRows:
+        return SideRows(self.inputs)
+
+    @property
+    def horizon(self) -> int:
+        return self.lateness
+
+    @property
+    def main_schema(self) -> pa.Schema:
+        users = [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
+        return pa.schema([*users, pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
+
+    @property
+    def tick_every(self) -> int | None:
+        return None
+
+    def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
+        return watermark - self.lateness
+
+    def fingerprint(self) -> str:
+        keys = ",".join(f"{name}:{kind}" for name, kind in self.key_types)
+        return f"rank/1;types={','.join(map(str, self.types))};keys={keys}"
+
+    def build(self) -> Ranked:
+        return Ranked(self)
+
+
+@dataclass
+class _Buffer:
+    """How far time has let rows go, the earliest time that is held, and how many rows are."""
+
+    passed: int | None = None
+    earliest: int | None = None
+    held: int = 0
+
+
+class Ranked:
+    def __init__(self, spec: RankSpec) -> None:
+        self._spec, self._side_rows = spec, spec.side_rows
+        keys = [pa.field(name, kind) for name, kind in spec.key_types]
+        users = [pa.field(f"v{number}", kind) for number, kind in enumerate(spec.types)]
+        self._schema = pa.schema([pa.field(TS, pa.int64()), *keys, *users])
+        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
+        self._codec = Codec(spec.fingerprint(), _PASSED)
+
+    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
+        buffer, output = self._load(store), Output()
+        self._pass_time(clock.watermark, buffer, store, output)
+        if batch:
+            rows = united(batch, len(self._spec.sources))
+            if buffer.passed is not None:
+                rows = self._side_rows.put(output, rows, ints(rows, TS) <= buffer.passed, "late", LATE_REASON)
+            output.counts[USED] += rows.num_rows
+            if rows.num_rows:
+                self._hold(rows, buffer, store)
+        return self._save(buffer, store, output)
+
+    def on_time(self, clock: Clock, store: Store) -> Output:
+        buffer, output = self._load(store), Output()
+        self._pass_time(clock.watermark, buffer, store, output)
+        return self._save(buffer, store, output)
+
+    def on_tick(self, clock: Clock, store: Store) -> Output:
+        return self.on_time(clock, store)
+
+    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+        buffer, output = self._load(store), Output()
+        self._release(until, buffer, store, output)
+        return self._save(buffer, store, output)
+
+    def _hold(self, rows: pa.Table, buffer: _Buffer, store: Store) -> None:
+        ts = ints(rows, TS)
+        keys = [typed(column(rows, name), kind) for name, kind in self._spec.key_types]
+        packed = zip(self._spec.originals, self._spec.types, strict=True)
+        users = [typed(column(rows, name), kind) for (_, name), kind in packed]
+        self._rows.add(pa.Table.from_arrays([pa.array(ts), *keys, *users], schema=self._schema), store)
+        buffer.held += len(ts)
+        buffer.earliest = min(int(ts.min()), int(ts.min()) if buffer.earliest is None else buffer.earliest)
+
+    def _pass_time(self, watermark: int | None, buffer: _Buffer, store: Store, output: Output) -> None:
+        """A row at the last moment of a window leaves when the watermark has reached the window's end."""
+        if watermark is not None:
+            self._release(watermark - 1 - self._spec.lateness, buffer, store, output)
+
+    def _release(self, until: int, buffer: _Buffer, store: Store, output: Output) -> None:
+        if buffer.passed is not None and until <= buffer.passed:
+            return
+        buffer.passed = until
+        if buffer.earliest is None or buffer.earliest > until:
+            return
+        rows = self._rows.take(until, store)
+        output.main.append(self._ranked(rows))
+        output.events["rows_ranked"] += rows.num_rows
+        buffer.held -= rows.num_rows
+        buffer.earliest = until + 1 if buffer.held else None
+
+    def _ranked(self, rows: pa.Table) -> pa.Table:
+        """The rows by time, partition and place."""
+        count = rows.num_rows
+        group = _ranks([ints(rows, TS), *[dense_rank(column(rows, name)) for name in self._spec.partition]], count)
+        value = _ranks([_sort_rank(rows, key) for key in self._spec.order], count)
+        order = np.lexsort((value, group))
+        places = _places(self._spec.function, group[order], value[order])
+        sorted_rows = rows.take(pa.array(order))
+        users = sorted_rows.columns[1 + len(self._spec.key_types) :]
+        columns = [*users, pa.array(places, pa.int32()), timestamps(ints(sorted_rows, TS))]
+        return pa.Table.from_arrays(columns, schema=self._spec.main_schema)
+
+    def _load(self, store: Store) -> _Buffer:
+        blobs = store.read(_META, 0)
+        return _Buffer(**self._codec.decode(blobs[0]).to_pylist()[0]) if blobs else _Buffer()
+
+    def _save(self, buffer: _Buffer, store: Store, output: Output) -> Output:
+        if buffer.passed is not None or buffer.held:
+            values = {"passed": buffer.passed, "earliest": buffer.earliest, "held": buffer.held}
+            store.replace(_META, 0, self._codec.encode(pa.Table.from_pylist([values], schema=_PASSED)))
+        output.wake_at = None if buffer.earliest is None else buffer.earliest + 1 + self._spec.lateness
+        output.gauges.update(buffer_size=buffer.held, state_bytes=self._rows.state_bytes(store))
+        return output
+
+
+def _ranks(ranks: list[Ints], count: int) -> Ints:
+    return combined_rank([np.unique(rank, return_inverse=True)[1] for rank in ranks], count)
+
+
+def _sort_rank(rows: pa.Table, key: SortKey) -> Ints:
+    """Numbers that sort as the column shall; NULL has rank 0 where it comes."""
+    rank = dense_rank(column(rows, key.column))
+    is_null = rank == 0
+    ordered = -rank if key.descending else rank
+    return np.where(is_null, np.iinfo(np.int64).min if key.nulls_first else np.iinfo(np.int64).max, ordered)
+
+
+def _latest(flags: Mask, number: Ints) -> Ints:
+    """The last row at or before each that is flagged; the first always is."""
+    latest: Ints = np.maximum.accumulate(np.where(flags, number, 0))
+    return latest
+
+
+def _places(function: RankFunction, group: Ints, value: Ints) -> Ints:
+    """The place of each row; rows are sorted by group and value."""
+    number = np.arange(len(group))
+    begins = np.append(True, group[1:] != group[:-1])
+    first = _latest(begins, number)
+    if function is RankFunction.ROW_NUMBER:
+        return number - first + 1
+    changes = begins | np.append(True, value[1:] != value[:-1])
+    before: Ints = np.cumsum(changes) if function is RankFunction.DENSE_RANK else _latest(changes, number)
+    return before - before[first] + 1

@@ -1,0 +1,37 @@
+"""One row into several, in such a way that no row gets lost or counted twice.
+
+What is no row of the user's any more keeps its one place: a line that did not decode, and what a scan has packed. Each
+new row has an identity of its own, so that the elements of one row are no duplicates of each other, while the same row
+once more is one of them all.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+from eventide.connectors.contract import PASSED
+from eventide.eventtime.resolution import IS_UNDECODABLE
+from eventide.kernels.contract import DEDUP
+from eventide.plan.logical import Explode
+from eventide.plan.names import backticked
+from eventide.spark.resolve import CARRIED
+from eventide.tasks.packing import HOW
+
+_POSITION = "__position"
+
+
+def exploded(frame: DataFrame, step: Explode) -> DataFrame:
+    """`frame` with a row for each element of `step`, its columns in front of CARRIED."""
+    own = [F.col(backticked(name)) for name in frame.columns if name not in CARRIED]
+    names = step.names[1:] if step.position else step.names
+    spread = frame.select(*own, F.expr(f"posexplode_outer({step.sql})").alias(_POSITION, *names), *CARRIED)
+    position = F.col(_POSITION)
+    is_no_row = (F.col(HOW) == IS_UNDECODABLE) | F.col(PASSED).isNotNull()
+    keeps = F.lit(True) if step.outer else position.isNotNull()
+    kept = spread.where(F.when(is_no_row, F.coalesce(position, F.lit(0)) == 0).otherwise(keeps))
+    numbered = [position.alias(step.names[0])] if step.position else []
+    identity = F.concat_ws(":", F.col(DEDUP).cast("string"), position.cast("string"))
+    carried = [
+        F.when(F.col(DEDUP).isNotNull(), identity).alias(DEDUP) if name == DEDUP else F.col(name) for name in CARRIED
+    ]
+    return kept.select(*own, *numbered, *[F.col(backticked(name)) for name in names], *carried)

@@ -1,0 +1,111 @@
+"""EMIT and ALLOW LATENESS: what they say of one operator, and what contradicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eventide.errors import SqlError
+from eventide.plan.joins import Asof, Interval
+from eventide.plan.logical import Emit, Forward, Join, Query, Rank, WindowAggregate
+from eventide.plan.modes import EmitMode
+from eventide.plan.windows import Slide, Unbounded
+from eventide.sql.options import Options
+from eventide.sql.shape import operator_below
+from eventide.sql.syntax import EmitNode, JoinNode, SelectNode
+from eventide.sql.tokens import Span
+
+AT_CLOSE = (EmitMode.ON_WINDOW_CLOSE, EmitMode.FINAL)
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """The allowed lateness, and how to raise an error at the place where it was given."""
+
+    micros: int
+    error: Callable[[str, str], SqlError]
+
+
+def of_statement(node: EmitNode, options: Options) -> Lateness | None:
+    """The allowed lateness of a whole statement."""
+    found: list[Lateness] = []
+    if node.allowed_lateness is not None:
+        found.append(Lateness(node.allowed_lateness, node.places["lateness"].error))
+    option = options.duration("allowed_lateness")
+    if option is not None:
+        found.append(Lateness(option, lambda message, help: options.error("allowed_lateness", message, help)))
+    return _one_of(found)
+
+
+def of_operator(select: SelectNode, query: Query) -> Lateness | None:
+    """The allowed lateness that the operator of a SELECT names itself, in WINDOW or GRACE PERIOD."""
+    operator = operator_below(select)
+    if operator is None:
+        return None
+    if isinstance(query, Join) and isinstance(operator.source, JoinNode):
+        return of_join(operator.source)
+    if isinstance(query, WindowAggregate) and operator.window is not None:
+        return _placed(operator.window.durations.get("allowed lateness"))
+    return None
+
+
+def of_join(join: JoinNode) -> Lateness | None:
+    return None if join.within is None else _placed(join.within.grace)
+
+
+def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
+    """How an operator emits; of what `allowed` says of its lateness, one is given at most."""
+    lateness = _one_of([each for each in allowed if each is not None])
+    mode = node.mode or EmitMode.ON_WINDOW_CLOSE
+    if lateness is not None and node.mode is EmitMode.FINAL:
+        raise lateness.error("EMIT FINAL allows no lateness", "leave the lateness out, or write EMIT ON WINDOW CLOSE")
+    match query:
+        case Forward():
+            if node.mode is not None:
+                raise node.places["mode"].error(
+                    "EMIT says when a window gives its rows, and there is no window",
+                    "leave EMIT out, or group by a window",
+                )
+        case WindowAggregate():
+            _check_window(query, node, mode, lateness)
+        case Join():
+            _check_join(query, node)
+        case Rank():
+            if node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
+                raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
+    return Emit(mode, node.every, lateness.micros if lateness else 0)
+
+
+def _placed(given: tuple[int, Span] | None) -> Lateness | None:
+    return None if given is None else Lateness(given[0], given[1].error)
+
+
+def _one_of(found: list[Lateness]) -> Lateness | None:
+    if len(found) > 1:
+        raise found[1].error("the allowed lateness is given twice", "keep one of them")
+    return found[0] if found else None
+
+
+def _check_window(query: WindowAggregate, node: EmitNode, mode: EmitMode, lateness: Lateness | None) -> None:
+    if isinstance(query.window, Unbounded) and lateness is not None:
+        raise lateness.error("without a window no row is late", "leave the lateness out, or group by a window")
+    if isinstance(query.window, Slide):
+        if node.mode is not None and (query.window.lookahead is None or mode is not EmitMode.ON_WINDOW_CLOSE):
+            raise node.places["mode"].error("a sliding window gives one row for each row that comes", "leave EMIT out")
+        if lateness is not None:
+            raise lateness.error("a sliding window allows no lateness", "leave it out")
+
+
+def _check_join(query: Join, node: EmitNode) -> None:
+    """A join has one way to emit, and with windows a second one."""
+    if node.mode is None:
+        return
+    place, has_windows = node.places["mode"], not isinstance(query.bound, Interval | Asof)
+    if node.mode not in AT_CLOSE:
+        instead = "leave EMIT out" + (", or write EMIT ON WINDOW CLOSE" if has_windows else "")
+        raise place.error("a join gives each pair once, as soon as it is certain", instead)
+    if not has_windows:
+        what = "an interval join" if isinstance(query.bound, Interval) else "an ASOF join"
+        raise place.error(
+            f"{what} has no windows that could close", "leave EMIT out: a pair is given as soon as it is certain"
+        )

@@ -1,0 +1,53 @@
+"""What kind of SELECT a SELECT is: whether it groups, and whether it keeps state."""
+
+from __future__ import annotations
+
+from eventide.sql.aggregate_calls import find_aggregates
+from eventide.sql.syntax import JoinNode, SelectNode, SubqueryRef, WindowTable
+from eventide.sql.tokens import Span, word
+
+
+def aggregates(select: SelectNode) -> bool:
+    """Whether a query aggregates: by clause, or by an aggregate function in it."""
+    if select.group_by or select.having is not None or select.window is not None:
+        return True
+    return any(not item.star and find_aggregates(item.expression) for item in select.items)
+
+
+def is_grouped(select: SelectNode) -> bool:
+    """The same, and a window table counts, which is there to be grouped by."""
+    return aggregates(select) or isinstance(select.source, WindowTable)
+
+
+def ranks(select: SelectNode) -> bool:
+    """Whether a SELECT asks for the place of its rows, with OVER."""
+    return any(has_over(item.expression) for item in select.items if not item.star)
+
+
+def has_over(span: Span) -> bool:
+    return any(word(token) == "OVER" for token in span.tokens)
+
+
+def keeps_state(select: SelectNode) -> bool:
+    """Whether a SELECT needs an operator of its own; others filter and compute, and are merged into their reader."""
+    is_operator = is_grouped(select) or select.order_by is not None or isinstance(select.source, JoinNode)
+    return is_operator or ranks(select)
+
+
+def query_below(select: SelectNode) -> SelectNode | None:
+    """The one SELECT that another one, which only filters and computes, reads from a subquery; None if there is none.
+
+    If that keeps state, the two are one operator.
+    """
+    source = select.source
+    if keeps_state(select) or select.watermark is not None or not isinstance(source, SubqueryRef):
+        return None
+    return source.query.selects[0] if len(source.query.selects) == 1 and source.watermark is None else None
+
+
+def operator_below(select: SelectNode) -> SelectNode | None:
+    """The SELECT that keeps state and is one operator with this one: itself, or one that it reads."""
+    if keeps_state(select):
+        return select
+    below = query_below(select)
+    return None if below is None else operator_below(below)
