@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from eventide.tasks import byte_ranges as ranges, json_lines as lines
+from eventide.tasks import byte_ranges as ranges, line_blocks
 from eventide.tasks.byte_ranges import FileRange, dealt_out
 from eventide.tasks.json_lines import JsonLines
 from eventide.tasks.row_groups import RowGroups
@@ -48,7 +48,7 @@ def test_every_line_is_in_one_range(
     edges = sorted({0, size, *(cut for cut in cuts if cut < size)})
     parts = [FileRange(str(path), 0, 0, start, end - start) for start, end in pairwise(edges)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "_BLOCK", block)
+        patch.setattr(line_blocks, "_BLOCK", block)
         assert numbers(READER, parts) == values
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import DataFrame
 
 from eventide.connectors.contract import SourceContext
@@ -11,11 +13,15 @@ from eventide.connectors.files import read as files
 from eventide.connectors.rate import read as rate
 from eventide.plan.logical import Source
 
-_READERS = {"dataframe": dataframe.load, "files": files.load, "rate": rate.load}
+_READERS = {"dataframe": dataframe.load, "rate": rate.load}
 
 
-def source_frame(context: SourceContext, source: Source, inbox: DataFrame | None) -> DataFrame:
-    """The source's rows with the hidden columns."""
+def source_frame(
+    context: SourceContext, source: Source, inbox: DataFrame | None, columns: Collection[str]
+) -> DataFrame:
+    """The source's rows with the hidden columns; a row is not judged by what is not in `columns`."""
+    if source.connector == "files":
+        return files.load(context, source, columns)
     if source.connector == "embedded" and inbox is not None:
         return embedded.load(context, source, inbox)
     return _READERS[source.connector](context, source)

@@ -23,6 +23,7 @@ from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.logical import EmitMode, Filter, Tumble
 from eventide.plan.physical import Branch, EventTimeWatermark, Fusion, Physical
+from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import Analyzed, analyze, first_sentence
 from eventide.spark.arrow_types import to_arrow_schema
 from eventide.spark.kernel_spec import kernel_spec
@@ -65,7 +66,10 @@ def compile_stream(
     numbers = tuple(shard_numbers(shards))
     fusions = [_fusion(context, branch) for branch in physical.branches]
     names = [column.name for column in physical.stream.query.columns]
-    rows = [_rows(context, branch, fusion, inbox) for branch, fusion in zip(physical.branches, fusions, strict=True)]
+    rows = [
+        _rows(context, physical, branch, fusion, inbox)
+        for branch, fusion in zip(physical.branches, fusions, strict=True)
+    ]
     frames = _align([_branch(physical, number, frame) for number, frame in enumerate(rows)], names)
     schema = StructType([frames[0].schema[name] for name in names])
     analyzed = analyze(context.spark, physical, schema)
@@ -136,10 +140,12 @@ def _fits(fusion: Fusion, analyzed: Analyzed) -> bool:
     return all(analyzed.packed[name].dataType.simpleString() == expression.type for name, expression in fusion.packed)
 
 
-def _rows(context: SourceContext, branch: Branch, fusion: Fusion | None, inbox: DataFrame | None) -> DataFrame:
+def _rows(
+    context: SourceContext, physical: Physical, branch: Branch, fusion: Fusion | None, inbox: DataFrame | None
+) -> DataFrame:
     """The source's rows; of a fused one, whose rows come from the scan, an empty frame with the right types."""
     if fusion is None:
-        return source_frame(context, branch.source, inbox)
+        return source_frame(context, branch.source, inbox, used_columns(physical, branch))
     check_folder(branch.source.name, branch.source.options["path"])
     schema = user_schema(branch.source)
     return with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 
 from eventide.connectors.contract import Scans, SourceContext
+from eventide.connectors.files.read import check_folder
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, SqlError
@@ -93,6 +94,7 @@ class Engine:
             inbox,
             spools,
             heartbeat,
+            partial(_check_sources, physical),
         )
         self._streams[stream.name] = running
         for sink in sinks:
@@ -259,6 +261,11 @@ class Engine:
                 help="leave 'fused_scan' as it was, or start anew with another checkpoint folder",
             )
         return kept, compiled
+
+
+def _check_sources(physical: Physical) -> None:
+    for source in (branch.source for branch in physical.branches if branch.source.connector == "files"):
+        check_folder(source.name, source.options["path"])
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

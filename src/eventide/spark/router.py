@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side import SideOutput
 from eventide.storage.payloads import PAYLOAD_SCHEMA, original_rows, to_payloads
@@ -97,7 +98,7 @@ class Router:
             main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
             for field in self.outputs
         ]
-        return pa.Table.from_arrays(columns, schema=self.outputs)
+        return readable(pa.Table.from_arrays(columns, schema=self.outputs))
 
     def _account(self, batch: int, accounts: list[str]) -> Account:
         counts: Counter[str] = Counter()
