@@ -69,7 +69,7 @@ def test_times_dates_and_folders_named_after_columns(db: Database, tmp_path: Pat
 
 @pytest.mark.parametrize("option", ["'quote' = 'ab'", "'escape' = ''", "'sep' = '\"'"])
 def test_options_that_cannot_be_are_refused(db: Database, tmp_path: Path, option: str) -> None:
-    with pytest.raises(EventideError, match="option|separator"):
+    with pytest.raises(EventideError, match=r"option|separator"):
         read(db, tmp_path, "a INT", f", {option}")
 
 
@@ -86,7 +86,6 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "TIMESTAMP": (MOMENT, st.datetimes(timezones=st.just(dt.UTC))),
     "TIMESTAMP_NTZ": (pa.timestamp("us"), st.datetimes()),
     "BINARY": (pa.binary(), st.binary(max_size=6)),
-    "INTERVAL DAY TO SECOND": (pa.duration("us"), st.timedeltas(dt.timedelta(-(10**6)), dt.timedelta(10**6))),
     "ARRAY<STRING>": (pa.list_(pa.string()), st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3)),
     "MAP<STRING, INT>": (pa.map_(pa.string(), pa.int32()), st.dictionaries(st.text("ab\"',\n"), st.integers(0, 9))),
 }
@@ -112,7 +111,7 @@ def round_trip(db_factory: Factory, rows: list[tuple[Any, ...]]) -> None:
     schema = pa.schema([(f"c{number}", type) for number, (type, _) in enumerate(TYPES.values())])
     given = [dict(zip(schema.names, row, strict=True)) for row in rows]
     table = pa.Table.from_pylist(
-        [{**row, "c13": None if row["c13"] is None else list(row["c13"].items())} for row in given], schema
+        [{**row, "c12": None if row["c12"] is None else list(row["c12"].items())} for row in given], schema
     )
     with tempfile.TemporaryDirectory() as folder:
         FilesSink(folder, "csv", "q").write(0, table)
