@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from eventide.kernels.contract import SEQ
+from eventide.kernels.vector.text import readable
 from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
@@ -37,7 +38,8 @@ class Packer:
 
     def _packed(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         task = _task()
-        return as_batch(self.packing.pack(numbered(pa.Table.from_batches(batches).combine_chunks(), task), task))
+        rows = readable(pa.Table.from_batches(batches).combine_chunks())
+        return as_batch(self.packing.pack(numbered(rows, task), task))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from eventide.errors import EventideError, StreamFailedError
+from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
@@ -22,6 +22,7 @@ from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
+from eventide.storage.unreadable import UnreadableFiles
 
 
 class RunningStream:
@@ -45,6 +46,7 @@ class RunningStream:
         upstreams: dict[str, StreamOutput],
         reads: list[RunningStream],
         heartbeat: Heartbeat,
+        check_sources: Callable[[], None],
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -56,8 +58,10 @@ class RunningStream:
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
+        self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
+        self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -69,10 +73,12 @@ class RunningStream:
         if self._must_decode():
             self.compiled = self._decoding()
             self.stop()
+        elif self._is_told:
+            self.stop()
         if self._query is not None:
             self._raise_if_failed()
             return
-        self.router.failure = None
+        self.router.failure, self._is_told = None, False
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
@@ -168,6 +174,7 @@ class RunningStream:
             self._query.processAllAvailable()
         except StreamingQueryException as error:
             if not self._must_decode():
+                self._is_told = True
                 raise self._failure(error) from None
             self.start()
             self._wait()
@@ -177,6 +184,7 @@ class RunningStream:
     def _raise_if_failed(self) -> None:
         failure = self.failed()
         if failure is not None:
+            self._is_told = True
             raise failure from None
 
     def _failure(self, error: Exception) -> EventideError:
@@ -186,8 +194,15 @@ class RunningStream:
             str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
         )  # Spark's own report leaves its cause out
         found = failure_of(self.name, text)
-        is_own = type(found) is not StreamFailedError
-        return found if is_own else checkpoint_damage(self.name, self._folder, text) or found
+        if isinstance(found, UnreadableFileError):
+            UnreadableFiles(self._folder / "scans").note(found.path)
+        if type(found) is not StreamFailedError:
+            return found
+        try:
+            self._check_sources()
+        except EventideError as clearer:
+            return clearer
+        return checkpoint_damage(self.name, self._folder, text) or found
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""
