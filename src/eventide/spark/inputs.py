@@ -23,6 +23,7 @@ from eventide.kernels.contract import DEDUP, SEQ
 from eventide.plan.logical import Explode, Project, Step
 from eventide.plan.names import backticked
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
+from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
@@ -48,7 +49,7 @@ class SparkInput:
 def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None) -> SparkInput:
     fusion = _fusion(context, input)
     if fusion is None:
-        rows = source_frame(context, input.source, inbox)
+        rows = source_frame(context, input.source, inbox, used_columns(input))
     else:
         check_folder(input.source.name, input.source.options["path"])
         schema = user_schema(input.source)
@@ -125,7 +126,8 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
             f"{input.not_fused}",
             help="leave target_latency out, and bound batches with max_files_per_batch",
         )
-    columns = tuple((column.name, column.type) for column in source.columns)
+    used = used_columns(input)
+    columns = tuple((column.name, column.type) for column in source.columns if column.name in used)
     return Fusion(columns, None, None, (), None, left_to_spark=True)
 
 
