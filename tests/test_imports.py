@@ -21,10 +21,10 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "errors": ({"secrets"}, set()),
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy", "duckdb"}),
-    "tasks": ({"errors", "eventtime", "kernels", "storage.results"}, {"pyarrow", "numpy", "sqlglot"}),
-    "plan": ({"errors", "eventtime", "kernels", "tasks"}, {"pyarrow", "sqlglot"}),
-    "sql": ({"errors", "eventtime", "plan", "secrets"}, {"sqlglot"}),
-    "fluent": ({"connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
+    "tasks": ({"admission", "errors", "eventtime", "kernels", "storage.results"}, {"pyarrow", "numpy", "sqlglot"}),
+    "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"}, {"pyarrow", "sqlglot"}),
+    "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"}, {"sqlglot"}),
+    "fluent": ({"admission.options", "connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime", "kernels"}, {"pyarrow"}),
     "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),
     "connectors": (
@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     ),
     "result": ({"errors"}, {"pyarrow", "pandas"}),
     "spark": (
-        {"connectors", "errors", "eventtime", "kernels", "plan", "tasks", "sql", "storage", "result"},
+        {"admission", "connectors", "errors", "eventtime", "kernels", "plan", "tasks", "sql", "storage", "result"},
         {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"},
     ),
 }

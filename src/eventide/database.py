@@ -190,11 +190,12 @@ class Database:
             self._engine.attach(self.catalog.stream(name), sink)
 
     def _reopen(self, streams: list[str]) -> None:
-        """Reopen streams with what the catalog says now."""
-        for name in streams:
+        """Reopen streams, and those that read them, with what the catalog says now."""
+        reopened = self.catalog.with_readers(streams)
+        for name in reversed(reopened):
             self._engine.forget(name)
-            if self._streams.is_live:
-                self._streams.join(self._open(name))
+        for name in reopened if self._streams.is_live else ():
+            self._streams.join(self._open(name))
 
     def _check_same(self, statement: st.Create, name: str) -> None:
         """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""

@@ -100,6 +100,8 @@ class Streams:
                     stream.keep_running()
                     if stream.is_active:
                         stream.beat()
+                    if stream.reads:
+                        stream.publish()  # a stream that it reads may have got further without giving anything
             time.sleep(_HEARTBEAT_SECONDS)
 
     def _opened(self) -> list[RunningStream]:

@@ -118,6 +118,15 @@ def test_the_sql_of_an_app_defines_the_same_catalog() -> None:
     assert (again.sources, again.streams, again.sinks) == (app.catalog.sources, app.catalog.streams, app.catalog.sinks)
 
 
+def test_limits_of_a_source_are_a_table_of_their_own() -> None:
+    limits = '[sources.s.sla]\nclass = "gold"\nburst = 75\nmax_lag = "2 seconds"\n'
+    written = f"CREATE SOURCE s ({COLUMNS}) WITH ('sla.class' = 'gold', 'sla.burst' = '75', 'sla.max_lag' = '2 s')"
+    found = load_app(SOURCE + limits + transform(sql="SELECT k FROM s")).catalog.sources["s"]
+    assert found.admission is not None and found.admission == catalog(written).sources["s"].admission
+    with pytest.raises(EventideError, match=r"sources\.s\.sla\.class: sla.class is 'titanium'"):
+        load_app(SOURCE + limits.replace("gold", "titanium") + transform(sql="SELECT k FROM s"))
+
+
 def test_settings_are_what_connect_takes() -> None:
     conf = {"spark.driver.memory": "8g", "spark.ui.enabled": "false"}
     assert load_app(TOML).settings == Settings("state", "local[2]", conf, 3, False)

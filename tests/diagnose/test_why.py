@@ -7,10 +7,10 @@ window       [─────────────)                          
 
 from __future__ import annotations
 
-from eventide.diagnose.why import why
+from eventide.diagnose.why import Seen, why
 from eventide.plan.logical import Stream
 from eventide.storage.results import Account
-from tests.sql.support import stream
+from tests.sql.support import catalog, stream
 
 NOON = 1_738_324_800_000_000  # 2025-01-31 12:00:00
 SECOND = 1_000_000
@@ -58,6 +58,19 @@ def test_no_rows_yet() -> None:
     assert told(TWO, account(rows_in=0)) == ["o: no row has come in from clicks and views."]
     filtered = ONE.replace("GROUP BY", "WHERE k > 'a' GROUP BY")
     assert told(filtered, account(rows_in=0))[1] == "Rows that do not meet k > 'a' do not count."
+
+
+def test_rows_that_limits_rejected() -> None:
+    limits = "'sla.max_events_per_sec' = '20', 'sla.burst' = '50', 'sla.max_lag' = '2 seconds'"
+    limited = f"CREATE SOURCE s (k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ({limits});"
+    kept = account({"s": {"watermark": 3}}, rejected=1201)
+    kept.admission = {"s": {"admitted": 9, "rejected_lag": 1, "rejected_rate": 1200, "tokens_left": 0.5}}
+    assert told(stream("CREATE STREAM o AS SELECT k FROM s", limited), kept)[1:] == [
+        "Of 10 rows so far, 1,201 are rejected: db.side_output('o') has them.",
+        "1 row of s was rejected: it may come at most 2s after its time (sla.max_lag).",
+        "1,200 rows of s were rejected: the bucket was empty, and now holds 0.5 of 50 tokens; 20 come back per second, "
+        "and a row costs 1 (sla.max_events_per_sec).",
+    ]
 
 
 def test_one_source_that_has_not_got_that_far() -> None:
@@ -205,6 +218,55 @@ def test_what_else_may_be_the_reason() -> None:
     assert twice[:2] == [
         "o: 1 window is open.",
         "The first of them emits when the watermark reaches 2025-01-31 12:01:10.",
+    ]
+
+
+GRAPH = (
+    "CREATE STREAM o AS SELECT max(n) AS n FROM (SELECT k, count(*) AS n FROM clicks GROUP BY k, TUMBLE(ts, '10s')) "
+    "GROUP BY TUMBLE(window_time, '60s') ALLOW LATENESS INTERVAL '1' MINUTE"
+)
+
+
+def of_graph(outer: Account | None, inner: Account | None) -> list[str]:
+    made = catalog(f"{SOURCES}; {GRAPH}")
+    seen = {"o": Seen(made.stream("o"), outer, at(-60)), "o$1": Seen(made.stream("o$1"), inner, at(8))}
+    first = seen["o"]
+    return why(first.stream, outer, watermark=first.watermark, now=at(600), read=seen.__getitem__).splitlines()
+
+
+def test_a_stream_that_waits_for_its_inner_stream_and_that_for_a_source() -> None:
+    outer = account({"o$1": {"watermark": -60}}, {"open_windows#0": 1, "next_close#0": at(60)})
+    inner = account(
+        {"clicks": {"watermark": 8, "max_timestamp_seen": 13}}, {"open_windows#0": 1, "next_close#0": at(80)}
+    )
+    assert of_graph(outer, inner) == [
+        "o waits for o$1, and that for the source clicks.",
+        "o: the oldest open window is [2025-01-31 12:00:00, 2025-01-31 12:01:00).",
+        "It closes when the watermark reaches 2025-01-31 12:01:00 (its end).",
+        "The watermark is 2025-01-31 11:59:00: that of o$1.",
+        "It reads o$1, whose input must get to 2025-01-31 12:02:00.",
+        "The watermark is 2025-01-31 12:00:08: the newest time in clicks, 2025-01-31 12:00:13, less the lag of 5s.",
+        "clicks has not got that far: its newest row has the time 2025-01-31 12:00:13 and its lag is 5s.",
+        "A row of clicks with a time of 2025-01-31 12:02:05 or later would close it.",
+        "Or, if no earlier row follows: db.advance_watermark('clicks', 1738324920000).",
+        "Or db.stop(): a graceful stop emits everything that is open.",
+    ]
+
+
+def test_a_stream_whose_inner_stream_has_given_nothing_yet() -> None:
+    inner = account(
+        {"clicks": {"watermark": 8, "max_timestamp_seen": 13}}, {"open_windows#0": 2, "next_close#0": at(70)}
+    )
+    told = of_graph(account(rows_in=0), inner)
+    assert told[:3] == [
+        "o waits for o$1, and that for the source clicks.",
+        "o: no row has come in from o$1.",
+        "o$1: the oldest open window is [2025-01-31 12:00:00, 2025-01-31 12:00:10).",
+    ]
+    assert of_graph(account(rows_in=0), account(rows_in=0)) == [
+        "o waits for o$1, and that for the source clicks.",
+        "o: no row has come in from o$1.",
+        "o$1: no row has come in from clicks.",
     ]
 
 

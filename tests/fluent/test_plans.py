@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 
 import eventide
+from eventide.admission.options import parse_admission
 from eventide.errors import EventideError
 from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, tumble
 from eventide.plan.difference import canonical
@@ -206,6 +207,25 @@ def test_steps_that_are_given_again_replace_what_was_said() -> None:
     assert canonical(twice.late_policy("strict").plan()) == canonical(once.plan())
 
 
+def test_admit_sets_what_the_options_of_sql_set_whatever_comes_first() -> None:
+    limits = {"max_lag": dt.timedelta(seconds=3), "rate": 12.5, "burst": 40, "jitter_budget": "1 m", "token_cost": 2}
+    (origin,) = clicks().admit("silver", **limits)._origins  # type: ignore[arg-type]
+    wanted = parse_admission(
+        {
+            "sla.class": "silver",
+            "sla.max_lag": "3 s",
+            "sla.max_events_per_sec": "12.5",
+            "sla.burst": "40",
+            "sla.jitter_budget": "1 m",
+            "sla.token_cost": "2",
+        }
+    )
+    assert origin.source().admission == wanted
+    (late,) = unbound().admit(rate=3).admit(max_lag="9 s").event_time("at", lag="5 s")._origins
+    assert late.source().admission == parse_admission({"sla.max_lag": "9 s"})
+    assert late.source().watermark_lag == 5_000_000
+
+
 def test_explain_shows_the_plan_as_a_tree() -> None:
     text = clicks().where("v > 0").group_by("k").window(tumble("10 s")).agg(n="count(*)").explain()
     assert "Window tumble size 10s" in text and "Filter v > 0" in text and "Scan clicks (dataframe)" in text
@@ -242,6 +262,10 @@ WRONG = [
     (lambda: unbound().event_time("ts"), "event_time(column): how ts (bigint) gives a time is not declared"),
     (lambda: unbound().event_time("ts", type="unix"), "event_time(type): unknown event-time type 'unix'"),
     (lambda: unbound().event_time("at", lag="5"), "event_time(lag): "),
+    (lambda: clicks().admit(), "admit() needs a limit"),
+    (lambda: clicks().admit("titanium"), "admit(sla_class): sla.class is 'titanium'"),
+    (lambda: clicks().admit(burst=3), "admit(burst): sla.burst is of no use without a rate"),
+    (lambda: clicks().select("k").admit(rate=3), "admit() applies to the DataFrame's own columns"),
     (lambda: clicks().deduplicate("idd", within="1 m"), "deduplicate(): there is no column idd"),
     (lambda: clicks().deduplicate(within="1 m"), "deduplicate() needs a column"),
     (lambda: clicks().select("k").event_time("at"), "event_time() applies to the DataFrame's own columns"),

@@ -55,9 +55,13 @@ class Decided:
         return np.equal(self.outcomes, Outcome.ADMITTED)
 
     def counts(self) -> Counter[str]:
-        """Rows by the word of their outcome."""
-        found = np.bincount(self.outcomes, minlength=len(Outcome))
-        return Counter({outcome.word: int(found[outcome]) for outcome in Outcome if found[outcome]})
+        return counts_of(self.outcomes)
+
+
+def counts_of(outcomes: Codes) -> Counter[str]:
+    """Rows by the word of their outcome."""
+    found = np.bincount(outcomes, minlength=len(Outcome))
+    return Counter({outcome.word: int(found[outcome]) for outcome in Outcome if found[outcome]})
 
 
 class Admission:

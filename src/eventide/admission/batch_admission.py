@@ -87,6 +87,18 @@ class Tickets:
     before: npt.NDArray[np.int32]  # takers of that slice in front of it
     mark: Codes
 
+    @property
+    def too_late(self) -> Bools:
+        """Rows that will be rejected for their lag, whatever else."""
+        late: Bools = self.mark & _TOO_LATE != 0
+        return late
+
+    @property
+    def out(self) -> Bools:
+        """Rows that will be rejected for their lag, or shed unless they are rejected."""
+        known: Bools = self.mark & (_TOO_LATE | _TO_BE_SHED) != 0
+        return known
+
     def columns(self) -> dict[str, pa.Array]:
         """To be packed with their rows."""
         return {name: pa.array(vars(self)[field]) for name, field in TICKET_FIELDS.items()}
@@ -189,7 +201,7 @@ class Settlement:
         shed = np.where(tickets.mark & _TO_BE_SHED, np.uint8(Outcome.SHED), np.uint8(Outcome.ADMITTED))
         found = np.where(rank < self.moments.most[moment], shed, np.uint8(Outcome.RATE))
         found[is_jitter & is_first] = Outcome.JITTER
-        found[tickets.mark & _TOO_LATE != 0] = Outcome.LAG
+        found[tickets.too_late] = Outcome.LAG
         return found
 
     def places(self, key: int, tickets: Tickets) -> Ints:

@@ -74,6 +74,16 @@ class AdmissionSpec:
     shed: ShedSpec | None = None
 
     @property
+    def needs_history(self) -> bool:
+        """Whether only a shard knows which rows are admitted."""
+        return self.sla.needs_history
+
+    @property
+    def sheds(self) -> bool:
+        """Whether rows may be dropped when the engine is overloaded."""
+        return self.shed is not None and self.shed.policy is SlaBackpressurePolicy.STRICT
+
+    @property
     def is_on(self) -> bool:
         """False: the source pays nothing for admission."""
         return self.sla.limits_anything or self.shed is not None

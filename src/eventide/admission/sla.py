@@ -11,7 +11,7 @@ from enum import Enum, IntEnum
 from fractions import Fraction
 
 from eventide.errors import OptionError
-from eventide.eventtime.durations import MILLISECOND, SECOND
+from eventide.eventtime.durations import MILLISECOND, SECOND, format_duration
 
 MOST_DECIMALS = 9
 
@@ -112,4 +112,23 @@ class StreamSlaConfig:
 
     @property
     def limits_anything(self) -> bool:
-        return self.bucket is not None or self.max_lag is not None or self.jitter_budget is not None
+        return self.needs_history or self.max_lag is not None
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether what becomes of a row depends on rows before it, so that its task alone cannot know."""
+        return self.bucket is not None or self.jitter_budget is not None
+
+    def describe(self) -> str:
+        """The limits in words.
+
+        >>> StreamSlaConfig.of_class(SlaClass.GOLD).describe()
+        'gold: lag at most 500ms, 20 tokens per second, burst 50'
+        """
+        words = [] if self.max_lag is None else [f"lag at most {format_duration(self.max_lag)}"]
+        if self.jitter_budget is not None:
+            words.append(f"gap at most {format_duration(self.jitter_budget)}")
+        if self.bucket is not None:
+            words += [f"{float(self.bucket.tokens_per_sec):g} tokens per second", f"burst {float(self.bucket.burst):g}"]
+            words += [f"{float(self.bucket.token_cost):g} tokens a row"] if self.bucket.token_cost != 1 else []
+        return f"{'' if self.sla_class is None else f'{self.sla_class.value}: '}{', '.join(words)}"

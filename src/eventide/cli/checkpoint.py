@@ -54,6 +54,14 @@ class Kept:
         return told if told is not None else self.account.watermark if self.account else None
 
 
+def open_late(checkpoint: Path, name: str) -> Kept:
+    """The stream, or that of its inner streams, in which the late rows of a stream are."""
+    from eventide.sql.catalog import LATE_SUFFIX
+
+    catalog = catalog_of(layout_of(checkpoint))
+    return open_stream(checkpoint, catalog.late_names[f"{catalog.stream(name).name}{LATE_SUFFIX}"])
+
+
 def open_stream(checkpoint: Path, name: str) -> Kept:
     from eventide.storage.results import Results
 

@@ -22,10 +22,10 @@ ROWS_SHOWN = 20
 
 
 def list_late(checkpoint: Path, name: str, limit: int) -> None:
-    from eventide.cli.checkpoint import open_stream
+    from eventide.cli.checkpoint import open_late
     from eventide.diagnose.late import ledger
 
-    kept = open_stream(checkpoint, name)
+    kept = open_late(checkpoint, name)
     payloads, upto = _payloads(kept)
     found, console = ledger(kept.stream, payloads), stdout()
     total = kept.account.totals.get("late", 0) if kept.account else 0

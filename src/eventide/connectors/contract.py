@@ -45,6 +45,7 @@ class SourceContext:
     streams: Path | None = None  # where what other streams gave lies
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
+    orders: Path | None = None  # of the stream's shedder
 
     def spool(self, source: str) -> Path:
         return self.spools / source
@@ -78,3 +79,8 @@ def with_hidden(frame: DataFrame, schema: StructType, received: Column, corrupt:
     """Rows of a Spark source, which has no order of arrival, with the hidden columns."""
     own = [F.col(backticked(field.name)) for field in schema.fields]
     return frame.select(*own, *hidden(F.lit(None), received, corrupt))
+
+
+def timestamp_of(text: Column) -> Column:
+    """The moment that a text names as Spark's cast reads it; NULL for one without a date, in which Spark sees today."""
+    return F.when(text.rlike(r"^\s*[+-]?\d{4}"), text.try_cast("timestamp"))

@@ -36,6 +36,7 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
     figures.update(stream.router.side.metrics())
     figures["late_dropped_count"] = figures["late"]  # the same figure, under the name that watermark stages use
     figures["rows_per_second"] = float(stream.progress().get("processedRowsPerSecond") or 0.0)
+    figures.update(stream.load())
     figures["batches"] = account.batch + 1 if account else 0
     figures["watermark"] = _millis(stream.watermark())
     figures["watermark_lag_ms"] = lag_ms(stream.watermark())
@@ -47,6 +48,8 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
         }
         for name, marks in (account.sources if account else {}).items()
     }
+    for name, admission in (account.admission if account else {}).items():
+        figures["sources"].setdefault(name, {})["admission"] = dict(admission)
     return figures
 
 

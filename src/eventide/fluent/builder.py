@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from eventide.admission.options import ADMISSION_OPTIONS
 from eventide.errors import EngineError, OptionError, suggest
 from eventide.fluent.expressions import Expression, fragment
 from eventide.fluent.joins import JoinInput, asof_join, join
@@ -97,7 +98,41 @@ class FluentStream:
         for option, (argument, value) in durations.items():
             if value is not None:
                 given.append((option, Literal(f"event_time({argument})", duration_text(value))))
-        return self._redeclared("event_time", replace(self._origins[0], options=tuple(given)))
+        return self._redeclared("event_time", self._origins[0].with_options(given, _is_of_time))
+
+    def admit(
+        self,
+        sla_class: str | None = None,
+        *,
+        max_lag: Duration | None = None,
+        rate: float | str | None = None,
+        burst: float | str | None = None,
+        jitter_budget: Duration | None = None,
+        token_cost: float | str | None = None,
+    ) -> FluentStream:
+        """What the source promises: rows at most `max_lag` old, at most `rate` a second with up to `burst` at once, no
+        gap above `jitter_budget`. Other rows are payloads of kind `rejected`. A class sets what is not given.
+        """
+        spans = {"max_lag": max_lag, "jitter_budget": jitter_budget}
+        texts = {name: None if value is None else duration_text(value) for name, value in spans.items()}
+        figures = {
+            "max_events_per_sec": ("rate", rate),
+            "burst": ("burst", burst),
+            "token_cost": ("token_cost", token_cost),
+        }
+        words = {
+            "class": ("sla_class", sla_class),
+            **{name: (name, text) for name, text in texts.items()},
+            **{name: (argument, None if value is None else str(value)) for name, (argument, value) in figures.items()},
+        }
+        given = [
+            (f"sla.{name}", Literal(f"admit({argument})", text))
+            for name, (argument, text) in words.items()
+            if text is not None
+        ]
+        if not given:
+            raise OptionError("admit() needs a limit", help="write admit(max_lag='5 seconds', rate=100, burst=200)")
+        return self._redeclared("admit", self._origins[0].with_options(given, _is_limit))
 
     def deduplicate(self, *columns: str, within: Duration) -> FluentStream:
         """Use one row per value of `columns`; others within that time are duplicates."""
@@ -400,6 +435,14 @@ class FluentStream:
         if not isinstance(step.window, Slide):
             return ("tumblingwindow('ms', 1)",)
         return ("slidingwindow('ms', 1)" if step.window.lookahead is None else "slidingwindow('ms', 1, 1)",)
+
+
+def _is_limit(option: str) -> bool:
+    return option in ADMISSION_OPTIONS
+
+
+def _is_of_time(option: str) -> bool:
+    return not _is_limit(option)
 
 
 def _expression(key: Fragment) -> Fragment:

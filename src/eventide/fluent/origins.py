@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,10 @@ class Origin:
     def time_column(self) -> str | None:
         """The column of the event time, if it is declared."""
         return next((value.value for option, value in self.options if option == "eventtime.column"), None)
+
+    def with_options(self, given: list[tuple[str, Literal]], instead_of: Callable[[str], bool]) -> Origin:
+        """With `given` in place of the options whose names `instead_of` says."""
+        return replace(self, options=(*(option for option in self.options if not instead_of(option[0])), *given))
 
     def source(self) -> Source:
         """The source of the plan; raises what is wrong with it."""

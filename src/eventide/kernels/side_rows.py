@@ -31,6 +31,9 @@ class SideRows:
     def __init__(self, inputs: tuple[InputSpec, ...], store_late: bool = True) -> None:
         self._inputs, self._store_late = inputs, store_late
 
+    def source(self, input: int) -> str:
+        return self._inputs[input].source
+
     def put(
         self,
         output: Output,

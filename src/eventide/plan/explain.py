@@ -129,6 +129,8 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
         if len(physical.inputs) > 1:
             rule += ", the least of all sources"
+        if input.source.admission is not None and input.source.admission.needs_history:
+            rule += ", of admitted rows, told when their batch has ended"
         facts = [("event time", input.watermark.time), ("rule", rule)]
         return _Node(f"Watermark lag {format_duration(input.watermark.lag)}", facts, [below])
     return _Node("Watermark of processing time", [("rule", "the event time of a row is when its batch began")], [below])
@@ -158,6 +160,12 @@ def _source(input: Input, read: Read) -> _Node:
     if source.idle_timeout is not None:
         facts.append(("idle after", format_duration(source.idle_timeout)))
     facts.append(("max future skew", format_duration(source.max_future_skew)))
+    if source.admission is not None and source.admission.sla.limits_anything:
+        facts.append(("admits", source.admission.sla.describe()))
+    if source.admission is not None and source.admission.shed is not None and source.admission.sheds:
+        first = source.admission.priority_sql or source.admission.priority.word
+        target = format_duration(source.admission.shed.target_latency)
+        facts.append(("sheds", f"rows when batches last longer than {target}; priority {first}"))
     if input.fusion is not None:
         facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
     elif input.not_fused is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from eventide.admission.options import AdmissionSpec
 from eventide.plan.joins import JoinBound
 from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
@@ -47,6 +48,7 @@ class Source:
     dedup: Dedup | None = None
     idle_timeout: int | None = None
     max_future_skew: int = 300_000_000
+    admission: AdmissionSpec | None = None  # None: every row is admitted
     options: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eventide.plan.logical import Column, EventTime, Join, Source, Stream
+from eventide.plan.logical import Column, EventTime, Join, Query, Source, Stream, WindowAggregate
 from eventide.plan.planner import plan_id
-from eventide.plan.reads import originals_of, window_of
+from eventide.plan.reads import originals_of, sources_of
 from eventide.plan.windows import Unbounded
 
 CONNECTOR = "stream"
@@ -17,8 +17,7 @@ def stream_source(name: str, stream: Stream, late: bool) -> Source:
     """What `name` gives to those who read it. Types that only Spark knows are "" and filled in when it is opened."""
     columns = _late_columns(stream) if late else [Column(output.name, "") for output in stream.query.outputs]
     times = [ROWTIME_COLUMN]
-    window = window_of(stream.query)
-    if not late and window is not None and not isinstance(window, Unbounded):
+    if not late and _is_of_windows(stream.query):
         times.append(WINDOW_TIME)
     known = {column.name.lower() for column in columns}
     columns += [Column(time, "timestamp") for time in times if time not in known]
@@ -28,6 +27,15 @@ def stream_source(name: str, stream: Stream, late: bool) -> Source:
 
 def is_stream(source: Source) -> bool:
     return source.connector == CONNECTOR
+
+
+def _is_of_windows(query: Query) -> bool:
+    """Whether rows have the last moment of a window as their time: groups of windows, and what passes them on."""
+    if isinstance(query, WindowAggregate):
+        return not isinstance(query.window, Unbounded)
+    if isinstance(query, Join) or query.time is not None:
+        return False
+    return all(Column(WINDOW_TIME, "timestamp") in source.columns for source in sources_of(query))
 
 
 def _late_columns(stream: Stream) -> list[Column]:

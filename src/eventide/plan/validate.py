@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import aggregates
-from eventide.plan.logical import Forward, Stream
+from eventide.plan.logical import Explode, Forward, Relation, Scan, Source, Stream, Union
 from eventide.plan.modes import LatePolicy
+from eventide.plan.reads import relations_of, sources_below
 
 USER_AGGREGATES = aggregates
 
@@ -31,3 +32,23 @@ def validate(stream: Stream, places: Places | None = None) -> None:
     if is_ordered and stream.options.late_policy is LatePolicy.REASSIGN:
         help = "leave 'late.policy' out: behind the watermark, rows of an ordered stream are late"
         raise (places or Places()).error("policy", "an ordered stream cannot reassign rows to another time", help)
+    for source in (source for relation in relations_of(stream.query) for source in _exploded(relation)):
+        if source.admission is not None:
+            raise (places or Places()).error(
+                "query",
+                f"{source.name} has limits, which count its rows, and here one becomes several before they are counted",
+                f"let a stream of its own read {source.name}, and explode what that one gives",
+            )
+
+
+def _exploded(relation: Relation) -> list[Source]:
+    """The sources of which one row becomes several."""
+    match relation:
+        case Explode():
+            return list(sources_below(relation))
+        case Scan():
+            return []
+        case Union():
+            return [source for part in relation.inputs for source in _exploded(part)]
+        case _:
+            return _exploded(relation.input)

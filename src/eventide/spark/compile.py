@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from eventide.admission.options import AdmissionSpec
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
@@ -29,6 +31,7 @@ from eventide.spark.sharding import shard_numbers
 from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
 from eventide.tasks.select_list import RANK, Finish, OutputTimes, WindowIds, finish
+from eventide.tasks.surveying import Surveying
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def compile_stream(
             each,
             schemas[each.plan.side],
             analyzed.packed[each.plan.side],
-            _packing(physical, each, numbers, spec),
+            _packing(physical, each, numbers, spec, context.orders),
             decodes,
         )
         for each in inputs
@@ -83,7 +86,12 @@ def compile_stream(
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
     finished = None if typed else _finished_by_tasks(physical, analyzed, spec)
-    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished))
+    admission = {
+        number: input.source.admission
+        for number, input in enumerate(physical.inputs)
+        if input.source.admission is not None
+    }
+    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished, admission))
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if finished is None:
@@ -95,19 +103,28 @@ def compile_stream(
     return Compiled(frame, spec, outputs, originals, tuple(each.fusion is not None for each in inputs))
 
 
-def _packing(physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec) -> Packing:
+def _packing(
+    physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec, orders: Path | None
+) -> Packing:
     watermark = input.plan.watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
     lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
+    admission = input.plan.source.admission
     return Packing(
         input.number,
         numbers,
         _shard_by(physical, input.plan),
         lag,
         CARRIED_WATERMARK if is_carried else None,
-        spec.prefold(),
+        spec.prefold() if admission is None else None,
         isinstance(watermark, EventTimeWatermark) and watermark.told,
+        None if admission is None else _surveying(physical, input.plan, admission, orders),
     )
+
+
+def _surveying(physical: Physical, input: Input, admission: AdmissionSpec, orders: Path | None) -> Surveying:
+    identity = None if input.source.dedup is None else DEDUP
+    return Surveying(admission, physical.needs_arrival, orders if admission.sheds else None, identity)
 
 
 def _shard_by(physical: Physical, input: Input) -> ShardBy:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eventide.admission.shed_log import ShedLog
+from eventide.admission.shedding import Shedding
 from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext
 from eventide.connectors.dataframe.read import ddl
+from eventide.connectors.files.read import check_folder
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
@@ -109,6 +112,9 @@ class Engine:
             upstreams,
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
+            partial(_check_sources, physical),
+            frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
+            self._shedding(stream.name, read.values()),
         )
         self._streams[stream.name] = running
         for sink in sinks:
@@ -116,6 +122,10 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             self._call(stream.name, function, late)
         return running
+
+    def _shedding(self, stream: str, sources: Iterable[logical.Source]) -> Shedding | None:
+        specs = {source.name: source.admission for source in sources if source.admission and source.admission.sheds}
+        return Shedding(specs, ShedLog(self._layout.shed_orders(stream))) if specs else None
 
     def _with_types(self, stream: logical.Stream) -> logical.Stream:
         """The stream with the types of what it reads from other streams, which only their analysis has told."""
@@ -132,7 +142,9 @@ class Engine:
 
     def _output(self, source: logical.Source) -> StreamOutput:
         upstream = self._streams[source.options[STREAM]]
-        return StreamOutput(upstream.router.results, upstream.compiled.spec.output_watermark, IS_LATE in source.options)
+        is_late = IS_LATE in source.options
+        spec = upstream.compiled.spec
+        return StreamOutput(upstream.router.results, spec.output_watermark, is_late, upstream.watermark)
 
     def _router(
         self,
@@ -267,7 +279,12 @@ class Engine:
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
         context = SourceContext(
-            session, self._layout.inbox(name), self._layout.root / "sources", self._layout.root / "streams", scans
+            session,
+            self._layout.inbox(name),
+            self._layout.root / "sources",
+            self._layout.root / "streams",
+            scans,
+            orders=self._layout.shed_orders(name),
         )
         try:
             compiled = compile_stream(physical, context, shards, decodes=decodes)
@@ -323,6 +340,11 @@ class Engine:
                 help="leave 'fused_scan' as it was, or start anew with another checkpoint folder",
             )
         return kept, compiled
+
+
+def _check_sources(physical: Physical) -> None:
+    for source in (input.source for input in physical.inputs if input.source.connector == "files"):
+        check_folder(source.name, with_secrets(source).options["path"])
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

@@ -125,6 +125,13 @@ def _refuse_heartbeat(physical: Physical) -> None:
                 f"{input.source.name}: idle_timeout needs a running query",
                 help="use start(checkpoint, sink) in place of rows()",
             )
+        admission = input.source.admission
+        if admission is not None and (admission.needs_history or admission.sheds):
+            raise OptionError(
+                f"{input.source.name}: a rate, a jitter budget and shedding need a running query, which decides "
+                "between batches",
+                help="use start(checkpoint, sink) in place of rows(), or limit the lag alone",
+            )
 
 
 # A running query --------------------------------------------------------------------------------------------------
@@ -167,7 +174,13 @@ class _FrameEngine(Engine):
     def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
-        context = SourceContext(self.spark, inbox, self._layout.root / "sources", frames=self._frames)
+        context = SourceContext(
+            self.spark,
+            inbox,
+            self._layout.root / "sources",
+            frames=self._frames,
+            orders=self._layout.shed_orders(physical.stream.name),
+        )
         return compile_stream(physical, context, shards, typed=True)
 
     def _router(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from eventide.connectors.contract import PASSED, SourceContext, user_schema, with_hidden
@@ -23,17 +23,18 @@ from eventide.kernels.contract import DEDUP, ORIGINAL, SEQ
 from eventide.plan.logical import Explode, Named, Project, Step
 from eventide.plan.names import backticked
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, JoinRows, Physical
+from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
-from eventide.spark.resolve import CARRIED, CARRIED_WATERMARK, override, resolve_scan
-from eventide.tasks.packing import HOW, PACKED, Packing
+from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
+from eventide.tasks.packing import HOW, KEPT, PACKED, Packing
 from eventide.tasks.row_groups import RowGroups
 
 
 @dataclass(frozen=True)
 class SparkInput:
-    """An input and its rows behind the steps, with CARRIED; of a fused one an empty frame with the right types."""
+    """An input and its rows behind the steps, with what they carry; of a fused one an empty frame with the types."""
 
     number: int
     plan: Input
@@ -48,7 +49,7 @@ class SparkInput:
 def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None) -> SparkInput:
     fusion = _fusion(context, input)
     if fusion is None:
-        rows = source_frame(context, input.source, inbox)
+        rows = source_frame(context, input.source, inbox, used_columns(input))
     else:
         check_folder(input.source.name, input.source.options["path"])
         schema = user_schema(input.source)
@@ -125,7 +126,8 @@ def packed_rows(
         rows = _to_pack(physical, input.plan, input.rows, schema, packed)
         return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
     source, scans = input.plan.source, context.scans
-    scan = fused_scan(source, input.fusion, packing, physical.needs_arrival, decodes or input.fusion.left_to_spark)
+    is_numbered = physical.needs_arrival or source.admission is not None
+    scan = fused_scan(source, input.fusion, packing, is_numbered, decodes or input.fusion.left_to_spark)
     frame = scanned(
         context.spark, settings_of(source, scan, scans.folder / str(input.number), scans.bound, scans.tasks)
     )
@@ -151,7 +153,8 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
             f"{input.not_fused}",
             help="leave target_latency out, and bound batches with max_files_per_batch",
         )
-    columns = tuple((column.name, column.type) for column in source.columns)
+    used = used_columns(input)
+    columns = tuple((column.name, column.type) for column in source.columns if column.name in used)
     return Fusion(columns, None, None, (), None, left_to_spark=True)
 
 
@@ -161,30 +164,43 @@ def _stepped(input: Input, rows: DataFrame) -> DataFrame:
     frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time)
     for step in input.steps:
         try:
-            frame = _after(step, frame, PASSED in rows.columns)
+            frame = _after(input, step, frame, PASSED in rows.columns)
         except REFUSED:
             check_step(frame, step)
             raise
     return frame
 
 
-def _after(step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
+def _after(input: Input, step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
     if isinstance(step, Explode):
         return exploded(frame, step)
     if isinstance(step, Project):
-        return frame.select(*[F.expr(c.sql).alias(c.name) for c in step.columns], *CARRIED)
+        columns = [_where_kept(input, c.sql).alias(c.name) for c in step.columns]
+        return frame.select(*columns, *carried(input.source))
     keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+    if input.source.admission is not None:
+        return frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False)))
     return frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps)
 
 
+def _where_kept(input: Input, sql: str) -> Column:
+    """The expression, for rows that the filters keep: others are there where a source has limits, and nobody may
+    notice.
+    """
+    return F.expr(sql) if input.source.admission is None else F.when(F.col(KEPT), F.expr(sql))
+
+
 def _to_pack(physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed) -> DataFrame:
-    """The columns that travel to the operator, and those of CARRIED that it needs."""
-    frame = rows.select(*[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in schema.fields], *CARRIED)
+    """The columns that travel to the operator, and those beside them that it needs."""
+    extra = carried(input.source)
+    frame = rows.select(*[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in schema.fields], *extra)
     if input.time is not None:
         frame = override(frame, schema.names, input.time, input.source.max_future_skew)
-    columns = [F.expr(named.sql).cast(packed[named.name].dataType).alias(named.name) for named in input.packed]
-    frame = frame.select(*CARRIED, *columns)
-    if not physical.needs_arrival:
+    columns = [
+        _where_kept(input, named.sql).cast(packed[named.name].dataType).alias(named.name) for named in input.packed
+    ]
+    frame = frame.select(*extra, *columns)
+    if not physical.needs_arrival and input.source.admission is None:
         frame = frame.drop(SEQ)
     if input.source.dedup is None:
         frame = frame.drop(DEDUP)

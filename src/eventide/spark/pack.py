@@ -4,40 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from eventide.kernels.contract import SEQ
+from eventide.kernels.vector.text import readable
 from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
+_BEHIND_THE_SCAN = 1 << 39  # places of rows that Spark decodes behind a fused scan, whose own are below
 
 
 @dataclass(frozen=True)
 class Packer:
-    """mapInArrow function: rows → packed rows."""
+    """mapInArrow function: rows → packed rows. `first` is the place in the task from which they are counted."""
 
     packing: Packing
+    first: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
-        count = 0
+        count, place = 0, self.first
         for batch in batches:
             held.append(batch)
             count += batch.num_rows
             if count >= _MOST_ROWS:
-                yield self._packed(held)
-                held, count = [], 0
+                yield self._packed(held, place)
+                held, count, place = [], 0, place + count
         if count:
-            yield self._packed(held)
+            yield self._packed(held, place)
 
-    def _packed(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    def _packed(self, batches: list[pa.RecordBatch], place: int) -> pa.RecordBatch:
         task = _task()
-        return as_batch(self.packing.pack(numbered(pa.Table.from_batches(batches).combine_chunks(), task), task))
+        rows = readable(pa.Table.from_batches(batches).combine_chunks())
+        return as_batch(self.packing.pack(numbered(rows, task, place), task, place=place))
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,15 @@ class PassingPacker:
     passed: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return chain.from_iterable(self._parts(batch) for batch in batches)
-
-    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        packed = batch.column(self.passed)
-        if packed.null_count < len(packed):
-            yield pa.RecordBatch.from_struct_array(packed.drop_null()).cast(PACKED)
-        if packed.null_count:
-            rows = batch.filter(packed.is_null()).drop_columns([self.passed])
-            yield from Packer(self.packing)(iter([rows]))
+        place = _BEHIND_THE_SCAN
+        for batch in batches:
+            packed = batch.column(self.passed)
+            if packed.null_count < len(packed):
+                yield pa.RecordBatch.from_struct_array(packed.drop_null()).cast(PACKED)
+            if packed.null_count:
+                rows = batch.filter(packed.is_null()).drop_columns([self.passed])
+                yield from Packer(self.packing, place)(iter([rows]))
+                place += rows.num_rows
 
 
 def _task() -> int:
@@ -66,11 +69,11 @@ def _task() -> int:
     return 0 if context is None else context.partitionId()
 
 
-def numbered(rows: pa.Table, task: int) -> pa.Table:
+def numbered(rows: pa.Table, task: int, place: int) -> pa.Table:
     """Rows whose source gives no order of arrival, numbered by task and place in it."""
     if SEQ not in rows.column_names or rows[SEQ].null_count == 0:
         return rows
-    first = task << 40
+    first = (task << 40) + place
     seq = pc.fill_null(rows[SEQ], pa.array(range(first, first + rows.num_rows), pa.int64()))
     return rows.set_column(rows.column_names.index(SEQ), SEQ, seq)
 

@@ -32,14 +32,21 @@ from eventide.plan.logical import Source
 from eventide.plan.names import backticked, field_path
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
-from eventide.tasks.packing import HOW
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PRIORITY
 
 CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
 CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, PASSED)
 
 
+def carried(source: Source) -> tuple[str, ...]:
+    """What rows carry beside the user's columns until they are packed."""
+    if source.admission is None:
+        return CARRIED
+    return (*CARRIED, ARRIVED, KEPT, NOW, PRIORITY) if source.admission.sheds else (*CARRIED, ARRIVED, KEPT)
+
+
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
-    """`frame` with the user's columns and CARRIED; `event_time` False gives processing time whatever is declared."""
+    """`frame` with the user's columns and `carried`; `event_time` False gives processing time whatever is declared."""
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
     value, declared = (
@@ -69,7 +76,27 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         _identity(source).alias(DEDUP),
         (_carried_watermark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(CARRIED_WATERMARK),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
+        *_limited(frame, source, now),
     )
+
+
+def _limited(frame: DataFrame, source: Source, now: Column) -> list[Column]:
+    """What a source with limits needs to know of a row."""
+    if source.admission is None:
+        return []
+    columns = [F.coalesce(RECEIVED, now).alias(ARRIVED), F.lit(True).alias(KEPT)]
+    if not source.admission.sheds:
+        return columns
+    sql = source.admission.priority_sql
+    priority = F.lit(None) if sql is None else F.expr(sql)
+    try:
+        _ = frame.select(priority.alias("p")).schema
+    except REFUSED as error:
+        raise OptionError(
+            f"source {source.name}: sla.priority: {first_sentence(error)}",
+            help="write low, medium, high, critical, or an expression over the source's columns that gives one of them",
+        ) from None
+    return [*columns, now.alias(NOW), priority.cast("string").alias(PRIORITY)]
 
 
 def judged(applies: Mapping[int, Column]) -> Column:
@@ -144,7 +171,7 @@ def _identity(source: Source) -> Column:
 
 def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFrame:
     """The time that the query itself names, where it is not NULL, in place of what the scan found."""
-    expression = F.expr(sql)
+    expression = F.when(F.col(KEPT), F.expr(sql)) if KEPT in frame.columns else F.expr(sql)
     type = frame.select(expression.alias("t")).schema["t"].dataType
     time = timestamp_micros(expression, type, f"the window's time {sql}")
     now = F.unix_micros(F.current_timestamp())
@@ -159,4 +186,5 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         DEDUP,
         CARRIED_WATERMARK,
         PASSED,
+        *[name for name in (ARRIVED, KEPT, NOW, PRIORITY) if name in frame.columns],
     )

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from eventide.admission.gate import TOKENS_LEFT
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side import SideOutput
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
@@ -49,12 +51,15 @@ class Router(ABC):
     side: SideOutput = field(default_factory=lambda: SideOutput({}))
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
+    tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             self._take(frame, batch)
+            if self.tell is not None:
+                self.tell()
         except BaseException as error:
             self.failure = error
             raise
@@ -80,8 +85,10 @@ class Router(ABC):
         events: Counter[str] = Counter()
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
+        began: int | None = None
         before = self.results.latest()
         sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
+        admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
@@ -89,7 +96,7 @@ class Router(ABC):
             events.update(one["events"])
             if one["gauges"] is not None:
                 by_shard[one["shard"]] = one["gauges"]
-            watermark = one["watermark"]
+            watermark, began = one["watermark"], one["now"]
             times = (
                 ("watermark", one["watermarks"]),
                 ("max_timestamp_seen", one["tops"]),
@@ -100,10 +107,12 @@ class Router(ABC):
                     kept = sources.setdefault(self.sources[int(number)], {})
                     kept[what] = max(value, kept.get(what, value))
             self.heard.update(self.sources[int(number)] for number in one["tops"])
+            for number, figures in one["admission"].items():
+                _add_admission(admission.setdefault(self.sources[int(number)], {}), figures)
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources)
+        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began)
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""
@@ -132,6 +141,12 @@ class Router(ABC):
         for shard, values in by_shard.items():
             gauges.update({f"{name}#{shard}": value for name, value in values.items()})
         return gauges
+
+
+def _add_admission(so_far: dict[str, float], figures: Mapping[str, float]) -> None:
+    """Rows add up over batches and shards; what is left in the bucket every shard knows alike."""
+    for name, value in figures.items():
+        so_far[name] = value if name == TOKENS_LEFT else so_far.get(name, 0) + value
 
 
 @dataclass
@@ -186,7 +201,7 @@ class StoringRouter(Router):
             main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
             for field in schema
         ]
-        return pa.Table.from_arrays(columns, schema=schema)
+        return readable(pa.Table.from_arrays(columns, schema=schema))
 
 
 @dataclass(frozen=True)

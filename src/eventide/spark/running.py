@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from eventide.errors import EventideError, StreamFailedError
+from eventide.admission.shedding import Shedding
+from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
@@ -22,11 +23,13 @@ from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
+from eventide.storage.unreadable import UnreadableFiles
 
 
 class RunningStream:
     """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks, `upstreams`
-    the outputs of the streams that it reads, by the names that it knows them by.
+    the outputs of the streams that it reads, by the names that it knows them by. Of the sources in `judged` only
+    shards know which rows are admitted, so that tasks cannot say what watermark they allow.
 
     Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
     no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
@@ -45,6 +48,9 @@ class RunningStream:
         upstreams: dict[str, StreamOutput],
         reads: list[RunningStream],
         heartbeat: Heartbeat,
+        check_sources: Callable[[], None],
+        judged: frozenset[str] = frozenset(),
+        shedding: Shedding | None = None,
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -56,8 +62,14 @@ class RunningStream:
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
+        self._judged = judged
+        self._told: dict[str, int] = {}
+        self._shedding = shedding
+        router.tell = self._batch_ended if judged or shedding else None
+        self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
+        self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -69,13 +81,17 @@ class RunningStream:
         if self._must_decode():
             self.compiled = self._decoding()
             self.stop()
+        elif self._is_told:
+            self.stop()
         if self._query is not None:
             self._raise_if_failed()
             return
-        self.router.failure = None
+        self.router.failure, self._is_told = None, False
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
+            self._told = self._claims()
+        self._tell()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
@@ -110,6 +126,32 @@ class RunningStream:
         with self._publishing:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return bool(decisions)
+
+    def _batch_ended(self) -> None:
+        """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
+        self._tell()
+        account = self.router.results.latest()
+        if self._shedding is not None and account is not None:
+            self._shedding.observe(account, self._clock.micros())
+
+    def load(self) -> dict[str, float | str]:
+        """How loaded the engine is, and what share is shed; empty where nothing may be."""
+        return {} if self._shedding is None else self._shedding.figures()
+
+    def _tell(self) -> None:
+        """Publish the watermarks that admitted rows allow, as the shards have found them."""
+        news = {name: mark for name, mark in self._claims().items() if mark > self._told.get(name, mark - 1)}
+        with self._publishing:
+            self.inbox.publish([Entry("watermark", name, None, mark) for name, mark in news.items()])
+        self._told.update(news)
+
+    def _claims(self) -> dict[str, int]:
+        """The watermarks that admitted rows allow, by the sources in `judged`."""
+        return {
+            name: figures["watermark"]
+            for name, figures in self._account_sources().items()
+            if name in self._judged and "watermark" in figures
+        }
 
     def flush(self) -> None:
         """Give out everything that has begun by the latest event time, as a graceful stop does."""
@@ -168,6 +210,7 @@ class RunningStream:
             self._query.processAllAvailable()
         except StreamingQueryException as error:
             if not self._must_decode():
+                self._is_told = True
                 raise self._failure(error) from None
             self.start()
             self._wait()
@@ -177,6 +220,7 @@ class RunningStream:
     def _raise_if_failed(self) -> None:
         failure = self.failed()
         if failure is not None:
+            self._is_told = True
             raise failure from None
 
     def _failure(self, error: Exception) -> EventideError:
@@ -186,8 +230,15 @@ class RunningStream:
             str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
         )  # Spark's own report leaves its cause out
         found = failure_of(self.name, text)
-        is_own = type(found) is not StreamFailedError
-        return found if is_own else checkpoint_damage(self.name, self._folder, text) or found
+        if isinstance(found, UnreadableFileError):
+            UnreadableFiles(self._folder / "scans").note(found.path)
+        if type(found) is not StreamFailedError:
+            return found
+        try:
+            self._check_sources()
+        except EventideError as clearer:
+            return clearer
+        return checkpoint_damage(self.name, self._folder, text) or found
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""

@@ -8,34 +8,49 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, Clock, FoldingKernel, KernelSpec, Output
+from eventide.errors import EngineError
+from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, Clock, FoldingKernel, Output
+from eventide.kernels.intake import IntakeSpec
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
-from eventide.tasks.packing import UNDECODED, from_blob, to_blob
+from eventide.tasks.packing import SURVEY, UNDECODED, from_blob, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
+
+if TYPE_CHECKING:
+    from eventide.admission.gate import Gate, LetIn
+    from eventide.admission.options import AdmissionSpec
+    from eventide.admission.shedder import ShedOrder
 
 NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
 
 
 @dataclass
 class SourceTimes:
-    """What a batch says of each input's time: the watermark that it may claim, the latest event time seen, and
-    flushed.
+    """What a batch says of each input: the watermark that it may claim, the latest event time seen, and flushed; and
+    how many rows were admitted.
     """
 
     claims: dict[int, int] = field(default_factory=dict)
     tops: dict[int, int] = field(default_factory=dict)
     flushes: dict[int, int] = field(default_factory=dict)
+    figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
+
+    def note(self, let_in: LetIn) -> None:
+        """What was only known when rows had been admitted."""
+        for times, found in ((self.claims, let_in.claims), (self.tops, let_in.tops)):
+            for number, value in found.items():
+                times[number] = max(value, times.get(number, value))
+        self.figures = let_in.figures
 
     def add(self, row: Row) -> None:
         flushed = row.at if row.control == "flush" else None
@@ -51,10 +66,59 @@ class ShardWork:
     `finish` makes of the kernel's rows what the user sees; without it Spark does, behind the operator.
     """
 
-    spec: KernelSpec
+    spec: IntakeSpec
     plan_id: str
     numbers: tuple[int, ...]
     finish: Finish | None = None
+    admission: Mapping[int, AdmissionSpec] = field(default_factory=dict)  # of inputs that have limits
+
+
+@dataclass
+class Received:
+    """What came to a shard in a batch, unpacked."""
+
+    tables: dict[int, list[tuple[int | None, pa.Table]]] = field(default_factory=dict)  # by input, each with its survey
+    slices: dict[int, dict[int, pa.Table]] = field(default_factory=dict)  # by input and survey, of all tasks
+    partials: list[pa.Table] = field(default_factory=list)
+    folded: int = 0
+    controls: dict[str, list[Any]] = field(default_factory=dict)
+    times: SourceTimes = field(default_factory=SourceTimes)
+    facts: Counter[str] = field(default_factory=Counter)
+    undecoded: str | None = None
+
+    def add(self, row: Row) -> None:
+        self.times.add(row)
+        if row.control == UNDECODED:
+            self.undecoded = self.undecoded or row.facts
+        elif row.facts is not None:
+            self.facts.update(json.loads(row.facts))
+        if row.folded is not None:
+            self.partials.append(from_blob(row.blob))
+            self.folded += row.folded
+        elif row.control == SURVEY:
+            slices = from_blob(row.blob)
+            self.slices.setdefault(row.input, {})[survey_of(slices) or 0] = slices
+        elif row.blob is not None:
+            table = from_blob(row.blob)
+            self.tables.setdefault(row.input, []).append((survey_of(table), table))
+        elif row.control in STREAM_KINDS:
+            self.controls.setdefault(row.control, []).append(row.at)
+
+    def orders(self) -> dict[int, ShedOrder]:
+        """What the shedder was to do, by input."""
+        from eventide.admission.shedder import ShedOrder
+
+        told = {number: order_of(next(iter(slices.values()))) for number, slices in self.slices.items()}
+        return {number: ShedOrder.from_bytes(order) for number, order in told.items() if order is not None}
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.tables or self.slices or self.partials or self.controls)
+
+    @property
+    def count(self) -> int:
+        rows: int = sum(table.num_rows for tables in self.tables.values() for _, table in tables)
+        return self.folded + rows
 
 
 class ShardWorker:
@@ -67,48 +131,45 @@ class ShardWorker:
         self._handle = handle
         self._store = SparkStore(states)
         self._kernel = work.spec.build()
+        self._gate = _gate(work) if work.admission else None
 
     def on_rows(self, key: Any, rows: Iterator[Row], timers: Any) -> Iterator[Row]:
         clock = _clock(timers)
-        tables: dict[int, list[pa.Table]] = {}
-        partials, controls, times, facts = [], dict[str, list[Any]](), SourceTimes(), Counter[str]()
-        undecoded: list[str] = []
-        folded = 0
+        received = Received()
         for row in rows:
-            times.add(row)
-            if row.control == UNDECODED:
-                undecoded.append(row.facts)
-            elif row.facts is not None:
-                facts.update(json.loads(row.facts))
-            if row.folded is not None:
-                partials.append(from_blob(row.blob))
-                folded += row.folded
-            elif row.blob is not None:
-                tables.setdefault(row.input, []).append(from_blob(row.blob))
-            elif row.control in STREAM_KINDS:
-                controls.setdefault(row.control, []).append(row.at)
-        if undecoded:
-            yield Row(tag=UNDECODED, blob=undecoded[0].encode())
-        if not tables and not partials and not controls:
-            yield self._account(key, clock, 0, Output(), times)
+            received.add(row)
+        if received.undecoded is not None:
+            yield Row(tag=UNDECODED, blob=received.undecoded.encode())
+        if received.is_empty:
+            yield self._account(key, clock, 0, Output(), received.times)
             return
         self._store.begin()
-        output, received = Output(), folded
-        if partials and isinstance(self._kernel, FoldingKernel):
-            output = self._kernel.on_folded(pa.concat_tables(partials), folded, clock, self._store)
-        if tables:
+        tables, output = self._let_in(received)
+        if received.partials and isinstance(self._kernel, FoldingKernel):
+            folded = pa.concat_tables(received.partials)
+            output = output.merge(self._kernel.on_folded(folded, received.folded, clock, self._store))
+        if tables or not (received.partials or received.controls):
             # only some tell of problems
             batch = {number: pa.concat_tables(found, promote_options="default") for number, found in tables.items()}
-            received += sum(table.num_rows for table in batch.values())
             output = output.merge(self._kernel.on_rows(batch, clock, self._store))
-        if "wake" in controls:
+        if "wake" in received.controls:
             output = output.merge(self._kernel.on_time(clock, self._store))
-        if "tick" in controls:
+        if "tick" in received.controls:
             output = output.merge(self._kernel.on_tick(clock, self._store))
-        if "flush" in controls:
-            output = output.merge(self._kernel.on_flush(max(controls["flush"]), clock, self._store))
-        output.events.update(facts)
-        yield from self._done(key, clock, received, output, times)
+        if "flush" in received.controls:
+            output = output.merge(self._kernel.on_flush(max(received.controls["flush"]), clock, self._store))
+        output.events.update(received.facts)
+        yield from self._done(key, clock, received.count, output, received.times)
+
+    def _let_in(self, received: Received) -> tuple[dict[int, list[pa.Table]], Output]:
+        """The rows that limits admit, by input; the output has the others."""
+        if not received.slices:
+            return {number: [table for _, table in found] for number, found in received.tables.items()}, Output()
+        if self._gate is None:
+            raise EngineError("slices of a survey came to a shard that knows no limits")
+        let_in = self._gate.let_in(received.slices, received.tables, self._store, received.orders())
+        received.times.note(let_in)
+        return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 
     def on_timer(self, key: Any, timers: Any) -> Iterator[Row]:
         clock = _clock(timers)
@@ -147,10 +208,12 @@ class ShardWorker:
             "counts": output.counts,
             "events": output.events,
             "gauges": gauges,
+            "now": clock.now,
             "watermark": clock.watermark,
             "watermarks": times.claims,
             "tops": times.tops,
             "flushes": times.flushes,
+            "admission": times.figures,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 
@@ -169,6 +232,12 @@ class ShardWorker:
         for column, value in zip(list(SIDE_OUTPUT_SCHEMA)[len(SIDE_SCHEMA) :], own, strict=True):
             table = table.append_column(column, pa.repeat(pa.scalar(value, column.type), table.num_rows))
         return table
+
+
+def _gate(work: ShardWork) -> Gate:
+    from eventide.admission.gate import Gate  # which streams without limits need not load
+
+    return Gate(work.admission, work.spec.inner.side_rows)
 
 
 def _clock(timer_values: Any) -> Clock:

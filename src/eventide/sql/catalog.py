@@ -177,7 +177,7 @@ class Catalog:
         catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
-                if isinstance(statement, CreateSource | CreateStream | CreateSink):
+                if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
                     catalog._create(statement)
         return catalog
 
@@ -338,6 +338,15 @@ class Catalog:
         """The streams that a stream reads."""
         read = [source.options[STREAM] for source in sources_of(self.graph()[stream].query) if is_stream(source)]
         return list(dict.fromkeys(read))
+
+    def with_readers(self, streams: Iterable[str]) -> list[str]:
+        """Streams and all that read them, at any distance, each behind what it reads."""
+        found = set(streams)
+        by_level = sorted(self.graph(), key=self.level)
+        for name in by_level:
+            if found.intersection(self.reads(name)):
+                found.add(name)
+        return [name for name in by_level if name in found]
 
     def _remove(self, name: str) -> None:
         for objects in (self.sources, self.streams, self.sinks, self.views, self._texts, self._mentions):

@@ -19,6 +19,7 @@ from eventide.sql.options import (
     SOURCE_OPTIONS,
     Connector,
     Options,
+    admission_of,
     check_connector,
     own_options,
     read_options,
@@ -55,7 +56,7 @@ def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
         raise error_at(cursor.sql, token, message, "choose a shorter name: files and folders are called after it")
     if not _OBJECT_NAME.fullmatch(name):
         help = (
-            "names with $late are made by Eventide"
+            "names with $ are made by Eventide"
             if "$" in name
             else "use letters, digits and underscores, a letter first"
         )
@@ -89,6 +90,7 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> Source:
         dedup=build.dedup(),
         idle_timeout=options.duration("idle_timeout"),
         max_future_skew=source.max_future_skew if skew is None else skew,
+        admission=admission_of(options),
     )
 
 

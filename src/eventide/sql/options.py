@@ -7,6 +7,13 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from eventide.admission.options import (
+    ADMISSION_OPTIONS,
+    AdmissionSpec,
+    ShedMode,
+    SlaBackpressurePolicy,
+    parse_admission,
+)
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.side_output import KINDS, parse_rate
@@ -17,8 +24,8 @@ from eventide.sql.tokens import error_at, word
 
 @dataclass(frozen=True)
 class Option:
-    """`kind`: text, duration, span (a duration above zero), count (a whole number above 0), flag, rate (10000/s), or
-    choice.
+    """`kind`: text, character, duration, span (a duration above zero), count (a whole number above 0), flag, rate
+    (10000/s), or choice.
 
     A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
     excludes it.
@@ -50,6 +57,7 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     "watermark.lag": Option("duration"),
     "idle_timeout": Option("duration"),
     "max_future_skew": Option("duration"),
+    **{name: Option() for name in ADMISSION_OPTIONS},
 }
 
 SOURCE_CONNECTORS: Mapping[str, Connector] = {
@@ -60,6 +68,10 @@ SOURCE_CONNECTORS: Mapping[str, Connector] = {
             "format": _FORMAT,
             "header": Option("flag", only_format="csv"),
             "sep": Option(only_format="csv"),
+            "quote": Option("character", only_format="csv"),
+            "escape": Option("character", only_format="csv"),
+            "null_text": Option(only_format="csv"),
+            "multi_line": Option("flag", only_format="csv"),
             "timestamp_format": Option(only_format="csv"),
             "max_files_per_batch": Option("count"),
             "target_latency": Option("span", instead_of="max_files_per_batch"),
@@ -103,6 +115,7 @@ def side_option(kind: str, key: str) -> str:
 
 
 _SIDE = "side_output."
+_FAMILIES = (_SIDE, "sla.", "shed.")
 _ROUTE = {"sink": Option(), "include_original": Option("flag"), "rate_limit": Option("rate"), "source": Option()}
 SIDE_OPTIONS: Mapping[str, Option] = {
     side_option(kind, key): option for kind in KINDS for key, option in _ROUTE.items()
@@ -171,10 +184,20 @@ def check_options(options: Options, known: Mapping[str, Option], what: str) -> O
     checked: dict[str, Given] = {}
     for name, given in options.given.items():
         if name not in known:
-            alike = [other for other in known if other.startswith(_SIDE) == name.startswith(_SIDE)]
-            raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", suggest(name, alike))
+            help = suggest(name, _alike(name, known))
+            raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", help)
         checked[name] = Given(_canonical(options, name, known[name]), given.key_token, given.value_token)
     return Options(options.sql, checked)
+
+
+def _alike(name: str, known: Mapping[str, Option]) -> list[str]:
+    """What may have been meant by `name`: options of a large family only if it looks like one of them."""
+    family = next((family for family in _FAMILIES if name.startswith(family)), None)
+    return [
+        other
+        for other in known
+        if next((each for each in _FAMILIES if other.startswith(each)), None) == family or other == f"sla.{name}"
+    ]
 
 
 def check_connector(
@@ -218,6 +241,38 @@ def _check_exclusive(options: Options, connector: Connector) -> None:
                 f"the option '{key}' and the option '{other}' both say how large batches are",
                 "keep one of them",
             )
+
+
+def admission_of(options: Options) -> AdmissionSpec | None:
+    """The limits that the options of a source set; None if there are none."""
+    given = {name: options.given[name].value for name in ADMISSION_OPTIONS if name in options.given}
+    try:
+        spec = parse_admission(given)
+    except OptionError as error:
+        named = [name for name in given if name in error.message] or list(given)
+        raise options.error(named[0], error.message, error.help) from None
+    _check_shedding(options, spec)
+    return spec if spec.is_on else None
+
+
+def _check_shedding(options: Options, spec: AdmissionSpec) -> None:
+    """What cannot be done yet is refused, and what would have no effect."""
+    if spec.shed is None:
+        if "sla.priority" in options.given:
+            raise options.error(
+                "sla.priority",
+                "sla.priority says what is shed first, and nothing is shed",
+                "add 'shed.policy' = 'strict'",
+            )
+        return
+    if spec.shed.mode is ShedMode.WINDOWS:
+        raise options.error("shed.mode", "the engine cannot shed whole windows yet", "write 'shed.mode' = 'rows'")
+    if spec.shed.policy is SlaBackpressurePolicy.PREFER_THROTTLE:
+        raise options.error(
+            "shed.policy",
+            "the engine cannot throttle a source by its load yet",
+            "write 'shed.policy' = 'strict'; files are paced by 'target_latency'",
+        )
 
 
 def own_options(options: Options, connector: Connector) -> dict[str, str]:
@@ -288,6 +343,8 @@ def _canonical(options: Options, name: str, option: Option) -> str:
         if value.lower() not in option.choices:
             raise options.error(name, f"option '{name}' cannot be '{value}'", suggest(value.lower(), option.choices))
         return value.lower()
+    elif option.kind == "character" and not (len(value) == 1 and value.isascii() and value not in "\r\n"):
+        raise options.error(name, f"option '{name}' is one ASCII character, not '{value}'", f"write '{name}' = '\"'")
     elif value == "":
         raise options.error(name, f"option '{name}' is empty", "give it a value, or leave it out")
     else:

@@ -32,9 +32,10 @@ class Names:
 
     def ask_for(self, column: ScopeColumn) -> bool:
         name = column.called.lower()
-        if self.all and not (column.is_hidden and name in TIME_COLUMNS):
+        if f"{(column.qualifier or '').lower()}.{name}" in self.names:
             return True
-        return name in self.names or f"{(column.qualifier or '').lower()}.{name}" in self.names
+        is_time_of_side = column.is_hidden and name in TIME_COLUMNS  # rowtime alone is the time of the pair
+        return not is_time_of_side and (self.all or name in self.names)
 
 
 def _names_in(span: Span) -> set[str]:

@@ -9,6 +9,7 @@ streams/NAME/inbox/          manifests: which rows, watermarks and commands the 
 streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
 streams/NAME/scans/          which files the fused scan of each source has found
 streams/NAME/time_bound.json  how far its time may have advanced, for fused scans
+streams/NAME/shed_orders.json  what its shedder was told, with the times from which it holds
 streams/NAME/results/        what the stream emitted, one set of files per batch
 streams/NAME/side/           how far each side sink has got, one file per sink
 streams/NAME/reinject/       rows on their way back to sources
@@ -85,6 +86,9 @@ class Layout:
 
     def time_bound(self, stream: str) -> Path:
         return self.stream(stream) / "time_bound.json"
+
+    def shed_orders(self, stream: str) -> Path:
+        return self.stream(stream) / "shed_orders.json"
 
     def results(self, stream: str) -> Path:
         return self.stream(stream) / "results"

@@ -32,6 +32,9 @@ class Account:
     gauges: dict[str, int] = field(default_factory=dict)
     watermark: int | None = None
     sources: dict[str, dict[str, int]] = field(default_factory=dict)  # by name: watermark, max_timestamp_seen, flushed
+    # by name of a source with limits: how many rows so far were admitted and rejected, tokens left
+    admission: dict[str, dict[str, float]] = field(default_factory=dict)
+    began: int | None = None  # when the batch did
 
 
 class Results:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,23 @@ import pyarrow.compute as pc
 
 from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, PROBLEMS
 from eventide.eventtime.span import SHIFT_US
-from eventide.kernels.contract import DETAIL, PROBLEM, TS
+from eventide.kernels.contract import CLAIM, DETAIL, PROBLEM, TS
 from eventide.kernels.prefold import Prefold, TimeBound
 from eventide.kernels.vector.columns import column, normalised
 from eventide.kernels.vector.hashing import hash_rows
 
+if TYPE_CHECKING:
+    from eventide.tasks.surveying import Surveying
+
 HOW = "__how"  # how the event time was found, or what is wrong: a number of `eventtime.resolution`
 
+# Only of sources with limits:
+ARRIVED = "__arrived"  # when the row came, in microseconds
+NOW = "__now"  # when the batch began, in microseconds: only where rows may be shed
+PRIORITY = "__priority"  # what matters more, as the user's expression gives it: only where rows may be shed
+KEPT = "__kept"  # whether the query's filters keep the row: one that they do not keep takes its token all the same
+
+SURVEY = "survey"  # a control entry for every shard: the blob has the slices of a survey
 UNDECODED = "undecoded"  # a control entry: this batch must be read by a plan that decodes; `facts` says where
 
 PACKED = pa.schema(
@@ -33,7 +43,7 @@ PACKED = pa.schema(
         ("input", pa.int32()),  # the number of the input in the plan
         ("claim", pa.int64()),  # the watermark that these rows allow their source
         ("top", pa.int64()),  # the latest event time
-        ("control", pa.string()),  # the kind of a control entry, which has no blob
+        ("control", pa.string()),  # the kind of a control entry, which has no rows
         ("at", pa.int64()),  # the time of a control entry that concerns the whole stream
         ("folded", pa.int64()),  # the blob is a partial; how many rows were folded, told once per task
         ("facts", pa.string()),  # JSON: events to count, once per task
@@ -41,6 +51,8 @@ PACKED = pa.schema(
     ]
 )
 _FEW_SHARDS = 4
+_TASK_BITS = 40  # in the key of a survey: the place in the task is below them
+_SURVEY_KEY, _ORDER = b"survey", b"order"
 
 _DDL = {
     pa.int32(): "int",
@@ -66,6 +78,23 @@ def to_blob(table: pa.Table) -> bytes:
         writer.write_table(table)
     blob: bytes = sink.getvalue().to_pybytes()
     return blob
+
+
+def labelled(table: pa.Table, survey: int, order: bytes | None = None) -> pa.Table:
+    """The table, to be packed with the key of the survey that its rows or slices belong to, and the shedder's order."""
+    return table.replace_schema_metadata({_SURVEY_KEY: str(survey), **({} if order is None else {_ORDER: order})})
+
+
+def order_of(slices: pa.Table) -> bytes | None:
+    """The shedder's order under which a survey was made; None: nothing was to be shed."""
+    order: bytes | None = (slices.schema.metadata or {}).get(_ORDER)
+    return order
+
+
+def survey_of(table: pa.Table) -> int | None:
+    """The key of the survey that a table from a blob belongs to."""
+    key = (table.schema.metadata or {}).get(_SURVEY_KEY)
+    return None if key is None else int(key)
 
 
 def from_blob(blob: bytes) -> pa.Table:
@@ -114,9 +143,14 @@ class Packing:
     carried: str | None = None
     prefold: Prefold | None = None
     told: bool = False  # rows allow no watermark: it comes beside them
+    surveying: Surveying | None = None  # of a source with limits
 
-    def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None) -> list[dict[str, Any]]:
-        """`task` numbers the task, for rows that may go anywhere. With a `bound` rows may be folded."""
+    def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None, place: int = 0) -> list[dict[str, Any]]:
+        """`task` numbers the task, for rows that may go anywhere; `place` is how many of its rows came before these.
+        With a `bound` rows may be folded.
+        """
+        if self.surveying is not None:
+            return self._pack_surveyed(self.surveying, rows, task, place)
         how = column(rows, HOW)
         times = self._times(rows, how)
         rows, facts = _judged(rows, how)
@@ -129,6 +163,38 @@ class Packing:
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
         return [{**times, **row} for row in packed]
+
+    def _pack_surveyed(self, surveying: Surveying, rows: pa.Table, task: int, place: int) -> list[dict[str, Any]]:
+        """Rows with their tickets, and the slices for every shard."""
+        key = (task << _TASK_BITS) + place
+        surveyed = surveying.survey(rows, key)
+        rows, how = surveyed.rows, column(surveyed.rows, HOW)
+        times: dict[str, Any] = {"input": self.input}
+        if surveying.needs_history:
+            if surveyed.slices is not None:
+                rows = rows.append_column(CLAIM, self._claims(rows, how))
+        else:
+            left = pa.array(~surveyed.out)
+            times = self._times(rows.filter(left), how.filter(left))
+        rows, facts = _judged(rows, how)
+        if self.carried is not None:
+            rows = rows.drop_columns([self.carried])
+        packed: list[dict[str, Any]] = []
+        if surveyed.slices is not None:
+            blob = to_blob(labelled(surveyed.slices, key, surveyed.order))
+            packed = [{"shard": number, "control": SURVEY, "blob": blob} for number in self.numbers]
+        for shard, part in self._split(rows, task):
+            blob = to_blob(part if surveyed.slices is None else labelled(part, key))
+            packed.append({"shard": self.numbers[shard], "blob": blob})
+        if facts and packed:
+            packed[0]["facts"] = json.dumps(facts)
+        return [{**times, **row} for row in packed]
+
+    def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:
+        """For each row the watermark that it allows; NULL where it allows none."""
+        own = pc.subtract(column(rows, TS), self.lag) if self.carried is None else column(rows, self.carried)
+        is_declared = pc.equal(how, DECLARED)
+        return own if pc.all(is_declared).as_py() else pc.if_else(is_declared, own, pa.scalar(None, pa.int64()))
 
     def _folded(
         self, prefold: Prefold, rows: pa.Table, bound: TimeBound, task: int

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eventide.admission.controller import Reject, StreamAdmissionController
+from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE, UNPARSEABLE
 from eventide.plan.logical import Explode, Filter, Source
@@ -36,23 +38,45 @@ class Arrival:
     within: int = 0
     input: int = 0  # the number of the input that it came from
     is_declared: bool = True  # whether its time is the one that was declared, and not a fallback
+    rejected: str | None = None  # why the source's limits do not admit it
 
 
-def arrivals_of(number: int, input: Input, rows: Sequence[Sequence[Any]], now: int, received: int) -> Iterator[Arrival]:
-    """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`."""
+def arrivals_of(
+    number: int,
+    input: Input,
+    rows: Sequence[Sequence[Any]],
+    now: int,
+    received: int,
+    limits: StreamAdmissionController | None = None,
+) -> Iterator[Arrival]:
+    """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`. A row that
+    a filter removes takes its token all the same.
+    """
     names = [column.name for column in input.columns]
     for values in rows:
         row, time, problem, is_declared = _scanned(input, values, now, received)
         identity, mark = _identity(input.source, row), _mark(input, row, problem)
         kept = _stepped(input, row, problem)
         if kept is None:
+            _rejected(limits, time, problem, is_declared, received)
             continue
         original = dict(zip(names, kept.values(), strict=True))
         row = {name.lower(): value for name, value in original.items()}
         time, problem, is_overridden = _overridden(input.time, row, time, problem, input.source, now)
         packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in input.packed}
         within = input.source.dedup.within if input.source.dedup is not None else 0
-        yield Arrival(time, problem, packed, original, mark, identity, within, number, is_declared or is_overridden)
+        is_declared = is_declared or is_overridden
+        rejected = _rejected(limits, time, problem, is_declared, received)
+        yield Arrival(time, problem, packed, original, mark, identity, within, number, is_declared, rejected)
+
+
+def _rejected(
+    limits: StreamAdmissionController | None, time: int | None, problem: str | None, is_declared: bool, received: int
+) -> str | None:
+    if limits is None or problem is not None:
+        return None
+    decision = limits.try_admit(time if is_declared else None, received // MILLISECOND * MILLISECOND)
+    return decision.reason if isinstance(decision, Reject) else None
 
 
 def is_carried(input: Input) -> bool:

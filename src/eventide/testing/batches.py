@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eventide.admission.controller import StreamAdmissionController
 from eventide.errors import EngineError
 from eventide.kernels.contract import ROWTIME
 from eventide.plan.logical import Stream
@@ -60,6 +61,11 @@ class BatchRunner(ABC):
         self._resolution = resolution
         self._inputs = {f"input {number}": input for number, input in enumerate(self.physical.inputs)}
         self._generators = {name: WatermarkGenerator(_lag(input)) for name, input in self._inputs.items()}
+        self._limits = {
+            name: StreamAdmissionController(input.source.admission.sla)
+            for name, input in self._inputs.items()
+            if input.source.admission is not None
+        }
         self._propagator = WatermarkPropagator()
         for name in (*self._inputs, _OPERATOR, _SINK):
             self._propagator.add_operator(name)
@@ -97,12 +103,17 @@ class BatchRunner(ABC):
         for number, (name, input) in enumerate(self._inputs.items()):
             generator = self._generators[name]
             given = (rows or {}).get(input.source.name, ())
-            for arrival in arrivals_of(number, input, given, now, now if received is None else received):
+            came = now if received is None else received
+            for arrival in arrivals_of(number, input, given, now, came, self._limits.get(name)):
+                if arrival.rejected is not None:
+                    step.counts["rejected"] += 1
+                    step.side.append(Payload("rejected", arrival.rejected, arrival.time, arrival.original))
+                    continue
                 arrivals.append(arrival)
                 self._observe(generator, input, arrival)
             if advance and input.source.name in advance:
                 generator.advance_to(advance[input.source.name])
-        step.counts["rows_in"] = len(arrivals)
+        step.counts["rows_in"] = len(arrivals) + step.counts["rejected"]
         if arrivals:
             self._take(arrivals, self.watermark, now, step)
         return self._end(step, now)

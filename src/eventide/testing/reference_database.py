@@ -84,6 +84,11 @@ class ReferenceDatabase:
         self._clock = clock
         self._hearts: dict[str, Heartbeat] = {}
 
+    @property
+    def names(self) -> list[str]:
+        """The streams, named and inner, each behind those that it reads."""
+        return [name for name, _ in self._by_level()]
+
     def execute(self, sql: str) -> Result:
         """CREATE and DROP, one or more of them."""
         for statement in parse_statements(sql):

@@ -35,6 +35,8 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
     if not plan.options.fused_scan:
         raise NotPortableError("fused_scan is false")
     _check_format(source)
+    if source.admission is not None and source.admission.priority_sql is not None:
+        raise NotPortableError("the priority of rows is evaluated by Spark")
     columns = {column.name: column.type for column in source.columns}
     time = _time_column(input, columns)
     names, conditions = source_names({name: type for name, type in columns.items() if type in TYPES}), []

@@ -1,0 +1,160 @@
+"""Admission where the operator runs: the rows of a shard that go on, and payloads for those that do not.
+
+Every shard works out the same decision from the slices of all tasks, and keeps the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.admission.admission import Admission, Decided, ShardRows, counts_of
+from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
+from eventide.admission.controller import AdmissionState
+from eventide.admission.options import AdmissionSpec
+from eventide.admission.shedder import ShedOrder
+from eventide.admission.sla import Priority
+from eventide.kernels.contract import CLAIM, PROBLEM, TS, Output, Store
+from eventide.kernels.side_rows import SideRows
+from eventide.kernels.vector.columns import column, ints
+
+SPACE = "admission"  # of the shard's store; a bucket of it is the state of one input
+ADMITTED, REJECTED, SHED, TOKENS_LEFT = "admitted", "rejected", "shed", "tokens_left"
+PRIORITY_CODE = "__rank"  # int8; of rows that may be shed
+FIGURES = (ADMITTED, *(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE)), SHED)
+
+
+@dataclass
+class LetIn:
+    """What one shard made of a batch. All but `output` is by input.
+
+    `claims` are the watermarks that admitted rows allow, and `tops` the latest event times, where no task could tell
+    them. `figures` are FIGURES, and TOKENS_LEFT, which all shards know alike.
+    """
+
+    rows: dict[int, list[pa.Table]] = field(default_factory=dict)
+    output: Output = field(default_factory=Output)
+    claims: dict[int, int] = field(default_factory=dict)
+    tops: dict[int, int] = field(default_factory=dict)
+    figures: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    def noted(self, number: int, rows: pa.Table) -> pa.Table:
+        """Notes what admitted rows say about time; gives them without what only this needs."""
+        if CLAIM not in rows.column_names:
+            return rows
+        good = rows if (errors := _errors(rows)) is None else rows.filter(pa.array(~errors))
+        for times, name in ((self.claims, CLAIM), (self.tops, TS)):
+            latest = pc.max(good[name]).as_py()
+            if latest is not None:
+                times[number] = max(latest, times.get(number, latest))
+        return rows.drop_columns([CLAIM])
+
+
+class Gate:
+    """`specs` are those of the inputs that have limits, by number."""
+
+    def __init__(self, specs: Mapping[int, AdmissionSpec], side_rows: SideRows) -> None:
+        self._specs = specs
+        self._side_rows = side_rows
+
+    def let_in(
+        self,
+        slices: Mapping[int, Mapping[int, pa.Table]],
+        rows: Mapping[int, Sequence[tuple[int | None, pa.Table]]],
+        store: Store,
+        orders: Mapping[int, ShedOrder] | None = None,
+    ) -> LetIn:
+        """`slices` by input and survey, of all tasks; `rows` of this shard by input, each table with its survey, or
+        None if it has none: then it has errors only. `orders` are those under which the slices were made, where rows
+        are to be shed. Must be called for every batch in which there are slices.
+        """
+        found = LetIn(rows={number: [table for _, table in tables] for number, tables in rows.items()})
+        for number in sorted(slices):
+            order = (orders or {}).get(number)
+            found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), order, store, found)
+        return found
+
+    def _judged(
+        self,
+        number: int,
+        slices: Mapping[int, pa.Table],
+        tables: Sequence[tuple[int | None, pa.Table]],
+        order: ShedOrder | None,
+        store: Store,
+        found: LetIn,
+    ) -> list[pa.Table]:
+        spec, kept = self._specs[number], store.read(SPACE, number)
+        state = AdmissionState.from_bytes(kept[0]) if kept else AdmissionState()
+        surveyed = [(survey, table) for survey, table in tables if survey is not None]
+        asked = [_asked(survey, table) for survey, table in surveyed]
+        decided, new = Admission(spec, order).decide(state, slices, asked)
+        if spec.needs_history:
+            store.replace(SPACE, number, new.to_bytes())
+        figures: dict[str, float] = dict.fromkeys(FIGURES, 0)
+        if new.bucket is not None:
+            figures[TOKENS_LEFT] = float(new.bucket.measure.tokens(new.bucket.level))
+        found.figures[number] = figures
+        let_in = [table for survey, table in tables if survey is None]
+        for (_, table), each in zip(surveyed, decided, strict=True):
+            table = self._without_rejected(number, table, each, found.output, figures)
+            let_in.append(found.noted(number, table))
+        return [table for table in let_in if table.num_rows]
+
+    def _without_rejected(
+        self, number: int, table: pa.Table, decided: Decided, output: Output, figures: dict[str, float]
+    ) -> pa.Table:
+        is_error = _errors(table)
+        outcomes = decided.outcomes
+        if is_error is not None:
+            outcomes = np.where(is_error, np.uint8(Outcome.ADMITTED), outcomes)
+        for word, count in counts_of(outcomes if is_error is None else outcomes[~is_error]).items():
+            figures[word if word in (ADMITTED, SHED) else f"{REJECTED}_{word}"] += count
+        self._count_offered(number, table, outcomes, is_error, output)
+        table = table.drop_columns([name for name in (*TICKET_FIELDS, PRIORITY_CODE) if name in table.column_names])
+        shed = outcomes == Outcome.SHED
+        rejected = (outcomes != Outcome.ADMITTED) & ~shed
+        reasons, details = decided.reasons, decided.details
+        if shed.any():
+            self._side_rows.put(output, table, shed, SHED, reasons, input=number, detail=details)
+        table = self._side_rows.put(output, table, rejected, REJECTED, reasons, input=number, detail=details)
+        return table if not shed.any() else table.filter(pa.array(~shed[~rejected]))
+
+    def _count_offered(
+        self, number: int, table: pa.Table, outcomes: Codes, is_error: Bools | None, output: Output
+    ) -> None:
+        """Rows that limits admit, by priority: what the shedder has to choose from."""
+        if PRIORITY_CODE not in table.column_names:
+            return
+        offered = (outcomes == Outcome.ADMITTED) | (outcomes == Outcome.SHED)
+        offered = offered if is_error is None else offered & ~is_error
+        ranks = column(table, PRIORITY_CODE).to_numpy(zero_copy_only=False)[offered]
+        for priority, count in zip(Priority, np.bincount(ranks, minlength=len(Priority)).tolist(), strict=True):
+            if count:
+                output.events[offered_as(self._side_rows.source(number), priority)] += count
+
+
+def offered_as(source: str, priority: Priority) -> str:
+    """The event that counts rows of `source` which limits admitted, whatever the shedder made of them."""
+    return f"offered_{source}_{priority.word}"
+
+
+def _asked(survey: int, table: pa.Table) -> ShardRows:
+    times = ints(table, TS) if _errors(table) is None else _filled(table)
+    ranks = column(table, PRIORITY_CODE).to_numpy() if PRIORITY_CODE in table.column_names else None
+    return ShardRows(survey, Tickets.of(table), times, ranks)
+
+
+def _errors(table: pa.Table) -> Bools | None:
+    """Which rows are errors, which were not surveyed and whose tickets mean nothing; None if none is."""
+    if PROBLEM not in table.column_names or table[PROBLEM].null_count == table.num_rows:
+        return None
+    return np.asarray(column(table, PROBLEM).is_valid())
+
+
+def _filled(table: pa.Table) -> Ints:
+    times: Ints = column(table, TS).fill_null(0).to_numpy(zero_copy_only=False)
+    return times

@@ -1,0 +1,6 @@
+CREATE SOURCE l (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+CREATE SOURCE r (k STRING, w BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+CREATE STREAM fine AS SELECT k, sum(v) AS t FROM l GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND);
+CREATE STREAM o AS SELECT window_start, f.k, count(*) AS n
+FROM fine AS f JOIN r WITHIN TUMBLE(INTERVAL '1' SECOND) ON f.k = r.k
+GROUP BY f.k, TUMBLE(rowtime, INTERVAL '10' SECOND);

@@ -1,0 +1,212 @@
+"""Rows with limits, packed by tasks and judged by shards, against the rules row by row."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings, strategies as st
+
+from eventide.admission.controller import Admit, Reject, StreamAdmissionController
+from eventide.admission.gate import Gate, LetIn
+from eventide.admission.options import AdmissionSpec, parse_admission
+from eventide.admission.shed_log import ShedLog
+from eventide.admission.shedder import ShedOrder, ShedRatios
+from eventide.admission.sla import BucketSpec, StreamSlaConfig
+from eventide.eventtime.resolution import DECLARED, FROM_METADATA, IS_UNPARSEABLE
+from eventide.kernels.contract import DETAIL, SEQ, TS, InputSpec
+from eventide.kernels.side_rows import SideRows
+from eventide.kernels.state.memory_store import MemoryStore
+from eventide.tasks.packing import (
+    ARRIVED,
+    HOW,
+    KEPT,
+    NOW,
+    PRIORITY,
+    SURVEY,
+    Packing,
+    ShardBy,
+    from_blob,
+    order_of,
+    survey_of,
+)
+from eventide.tasks.surveying import Surveying
+
+MS = 1000
+LAG = 7 * MS
+
+
+@dataclass(frozen=True)
+class Row:
+    id: int  # its place in what the source holds
+    at: int
+    ts: int
+    how: int
+    kept: bool
+    key: int
+
+
+Tasks = list[list[Row]]  # the rows of a batch, as tasks read them
+
+SIDE = SideRows((InputSpec("s", (), (("id", "__o0"),)),))
+
+
+def packing(config: StreamSlaConfig, shards: int) -> Packing:
+    return Packing(
+        0, tuple(range(10, 10 + shards)), ShardBy(("__k0",)), LAG, surveying=Surveying(AdmissionSpec(config), False)
+    )
+
+
+def table(rows: list[Row]) -> pa.Table:
+    return pa.table(
+        {
+            SEQ: pa.array([row.id for row in rows], pa.int64()),
+            TS: pa.array([None if row.how == IS_UNPARSEABLE else row.ts for row in rows], pa.int64()),
+            HOW: pa.array([row.how for row in rows], pa.int8()),
+            DETAIL: pa.nulls(len(rows), pa.string()),
+            ARRIVED: pa.array([row.at for row in rows], pa.int64()),
+            KEPT: pa.array([row.kept for row in rows], pa.bool_()),
+            "__k0": pa.array([row.key for row in rows], pa.int64()),
+            "__o0": pa.array([row.id for row in rows], pa.int64()),
+        }
+    )
+
+
+def packed_by(packing: Packing, tasks: Tasks, chunk: int) -> list[dict[str, Any]]:
+    return [
+        packed
+        for task, rows in enumerate(tasks)
+        for place in range(0, len(rows), chunk)
+        for packed in packing.pack(table(rows[place : place + chunk]), task, place=place)
+    ]
+
+
+def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemoryStore) -> LetIn:
+    slices: dict[int, dict[int, pa.Table]] = {}
+    orders: dict[int, ShedOrder] = {}
+    rows: dict[int, list[tuple[int | None, pa.Table]]] = {}
+    for entry in packed:
+        if entry["shard"] != shard:
+            continue
+        found = from_blob(entry["blob"])
+        if entry.get("control") == SURVEY:
+            slices.setdefault(0, {})[survey_of(found) or 0] = found
+            order = order_of(found)
+            orders.update({} if order is None else {0: ShedOrder.from_bytes(order)})
+        else:
+            rows.setdefault(0, []).append((survey_of(found), found))
+    return gate.let_in(slices, rows, store, orders)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[tuple[Tasks, int]]:
+    """Batches of rows that several tasks read in pieces, and pack in chunks."""
+    found, number, now = [], 0, 0
+    for _ in range(draw(st.integers(1, 3))):
+        tasks: Tasks = [[] for _ in range(draw(st.integers(1, 3)))]
+        for _ in range(draw(st.integers(0, 5))):
+            now += draw(st.sampled_from([0, 1, 40, 400])) * MS + draw(st.integers(0, MS - 1))
+            piece = []
+            for _ in range(draw(st.integers(1, 6))):
+                ts = now - draw(st.sampled_from([0, 5, 30])) * MS
+                how = draw(st.sampled_from([DECLARED, DECLARED, DECLARED, FROM_METADATA, IS_UNPARSEABLE]))
+                piece.append(Row(number, now, ts, how, draw(st.booleans()), draw(st.integers(0, 3))))
+                number += 1
+            draw(st.sampled_from(tasks)).extend(piece)
+            number += draw(st.integers(0, 3))  # as between the pieces of a file
+        found.append((tasks, draw(st.integers(1, 7))))
+    return found
+
+
+configs = st.builds(
+    StreamSlaConfig,
+    st.none(),
+    st.none() | st.builds(BucketSpec, st.just(Fraction(25)), st.sampled_from([Fraction(1), Fraction(4)])),
+    st.none() | st.just(20 * MS),
+    st.none() | st.just(50 * MS),
+).filter(lambda config: config.limits_anything)
+
+
+@settings(max_examples=100)
+@given(configs, batches(), st.sampled_from([1, 2, 7]))
+def test_tasks_and_shards_admit_what_the_rules_admit_row_by_row(
+    config: StreamSlaConfig, given_batches: list[tuple[Tasks, int]], shards: int
+) -> None:
+    source, stores = StreamAdmissionController(config), [MemoryStore() for _ in range(shards)]
+    made, gate = packing(config, shards), Gate({0: AdmissionSpec(config)}, SIDE)
+    for tasks, chunk in given_batches:
+        admitted, rejected, claims = set(), {}, []
+        rows = sorted((row for task in tasks for row in task), key=lambda row: (row.at // MS, row.id))
+        for row in rows:
+            if row.how == IS_UNPARSEABLE:
+                continue
+            decision = source.try_admit(row.ts if row.how == DECLARED else None, row.at // MS * MS)
+            if row.kept and isinstance(decision, Admit):
+                admitted.add(row.id)
+                claims += [row.ts - LAG] if row.how == DECLARED else []
+            elif row.kept and isinstance(decision, Reject):
+                rejected[row.id] = decision.reason
+        packed = packed_by(made, tasks, chunk)
+        outcome = [let_in(gate, packed, 10 + shard, stores[shard]) for shard in range(shards)]
+        errors = {row.id for row in rows if row.kept and row.how == IS_UNPARSEABLE}
+        ids = [id for one in outcome for found in one.rows.get(0, []) for id in found["__o0"].to_pylist()]
+        assert sorted(ids) == sorted(admitted | errors)
+        reasons = {
+            int(payload["original_event"].removeprefix('{"id": ').removesuffix("}")): payload["reason"]
+            for one in outcome
+            for side in one.output.side
+            for payload in side.to_pylist()
+        }
+        assert reasons == rejected
+        tokens = source.state.bucket and float(source.state.bucket.measure.tokens(source.state.bucket.level))
+        assert all(one.figures[0].get("tokens_left") == tokens for one in outcome if 0 in one.figures)
+        told = [one.claims[0] for one in outcome if 0 in one.claims]
+        by_tasks = [entry["claim"] for entry in packed if entry.get("claim") is not None]
+        assert max(told if config.needs_history else by_tasks, default=None) == max(claims, default=None)
+        assert len({tuple(store.read("admission", 0)) for store in stores}) == 1
+
+
+def test_rows_are_shed_by_priority_take_no_token_and_move_no_watermark(tmp_path: Path) -> None:
+    """Before time 100 nothing is shed; from then on all of low priority."""
+    spec = parse_admission(
+        {"sla.max_events_per_sec": "1", "sla.burst": "3", "shed.policy": "strict", "sla.priority": "how"}
+    )
+    log = ShedLog(tmp_path / "orders.json")
+    log.add(100, ShedOrder(ShedRatios(low=1.0), 0.5, 1.3, "latency"))
+    made = Packing(0, (10, 11), ShardBy(("__k0",)), LAG, surveying=Surveying(spec, False, tmp_path / "orders.json"))
+    gate, words = Gate({0: spec}, SIDE), ["low", "high", "low", None, "low", "critical", "high"]
+
+    def outcome(now: int) -> tuple[list[int], dict[int, str], list[LetIn]]:
+        rows = table([Row(id, MS, id * MS, DECLARED, True, id) for id in range(7)])
+        rows = rows.append_column(NOW, pa.repeat(now, 7)).append_column(PRIORITY, pa.array(words))
+        packed = made.pack(rows, 0)
+        shards = [let_in(gate, packed, 10 + shard, MemoryStore()) for shard in range(2)]
+        admitted = [id for one in shards for found in one.rows.get(0, []) for id in found["__o0"].to_pylist()]
+        aside = [payload for one in shards for side in one.output.side for payload in side.to_pylist()]
+        return sorted(admitted), {json.loads(each["original_event"])["id"]: each["kind"] for each in aside}, shards
+
+    assert outcome(99)[:2] == ([0, 1, 2], {3: "rejected", 4: "rejected", 5: "rejected", 6: "rejected"})
+    admitted, kinds, shards = outcome(100)
+    # row 4 comes when the bucket is empty: limits come before load
+    assert admitted == [1, 3, 5]
+    assert kinds == {0: "shed", 2: "shed", 4: "shed", 6: "rejected"}
+    assert max(one.claims.get(0, -LAG) for one in shards) == 5 * MS - LAG
+    details = [
+        each for one in shards for side in one.output.side for each in side.to_pylist() if each["kind"] == "shed"
+    ]
+    assert json.loads(details[0]["error_detail"])["priority"] == "low"
+    offered = sum((one.output.events for one in shards), Counter())
+    assert offered == {"offered_s_low": 3, "offered_s_medium": 1, "offered_s_high": 1, "offered_s_critical": 1}
+
+
+def test_a_source_without_limits_sends_no_column_and_no_entry_more() -> None:
+    rows = table([Row(id, 0, id, DECLARED, True, id) for id in range(8)]).drop_columns([ARRIVED, KEPT, SEQ])
+    packed = Packing(0, (10, 11), ShardBy(("__k0",)), LAG).pack(rows, 0)
+    assert len(packed) == 2 and all(entry.get("control") is None for entry in packed)
+    assert [survey_of(from_blob(entry["blob"])) for entry in packed] == [None, None]
+    assert all(from_blob(entry["blob"]).column_names == [TS, "__k0", "__o0"] for entry in packed)
