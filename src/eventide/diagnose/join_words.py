@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eventide.kernels.joins.meeting import meeting_of
+from eventide.kernels.joins.partner_times import partner_times_of
 from eventide.kernels.vector.columns import Ints
 from eventide.plan.joins import Asof, Nearest, OverlappingSessions
 from eventide.plan.logical import Join
@@ -82,5 +82,5 @@ def on_time_until(query: Join, side: int, times: Ints) -> Ints:
         case OverlappingSessions(gap=gap):
             return times + gap
         case bound:
-            until: Ints = np.asarray(meeting_of(bound).waits_until(side, times))
+            until: Ints = np.asarray(partner_times_of(bound).waits_until(side, times))
             return until
