@@ -7,7 +7,9 @@ Every error that Eventide raises on purpose is an `EventideError`. Its message s
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+from typing import Self
 
 from eventide.secrets import masked
 
@@ -61,6 +63,28 @@ class CatalogError(EventideError):
 
 class SourceError(EventideError):
     """A source cannot accept or read its rows."""
+
+
+class UnreadableFileError(SourceError):
+    """A file of a source is damaged, or may not be read."""
+
+    fault = "external"
+    retryable = True
+
+    @classmethod
+    def of(cls, path: str, cause: str) -> Self:
+        return cls(
+            f"the file {path} cannot be read: {cause}",
+            help="mend it or take it away, and run the stream again: it goes on from where it was",
+        )
+
+    @property
+    def path(self) -> str:
+        found = _UNREADABLE.search(self.message)
+        return "" if found is None else found[1]
+
+
+_UNREADABLE = re.compile(r"the file (.+?) cannot be read: ")
 
 
 class SinkError(EventideError):

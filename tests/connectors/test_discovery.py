@@ -62,7 +62,7 @@ class Run:
         self.in_batch()
 
     def names(self) -> list[list[str]]:
-        return [sorted(row["row"] for row in rows) for rows in self.batches.values()]
+        return [sorted(bytes(row["row"]).decode() for row in rows) for rows in self.batches.values()]
 
     def __enter__(self) -> Run:
         return self
@@ -87,7 +87,7 @@ def test_each_file_comes_once_through_restarts(spark: SparkSession, tmp_path: Pa
         write(tmp_path, "d")
         run.query.processAllAvailable()
         assert run.names() == [["a", "b", "c"], ["d"]]
-        row = next(row for rows in run.batches.values() for row in rows if row["row"] == "b")
+        row = next(row for rows in run.batches.values() for row in rows if bytes(row["row"]) == b"b")
     assert row["received"] == 1001 * SECOND
     write(tmp_path, "e")
     with Run(spark, tmp_path) as run:

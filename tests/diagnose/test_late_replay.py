@@ -229,3 +229,81 @@ def test_advice_for_the_rows_between_the_targets() -> None:
     assert extras == [10_000, 19_000, 20_000], (
         "10, 19 and 20 of the 20 late rows, each a millisecond later than the one before"
     )
+
+
+# Joins ----------------------------------------------------------------------------------------------------------------
+
+SIDES = (
+    "CREATE SOURCE l (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms); "
+    "CREATE SOURCE r (k STRING, w BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);"
+)
+
+
+def late_of(source: str, watermark_ms: int, ts_ms: int) -> dict[str, Any]:
+    return {**late(watermark_ms, ts_ms, 0), "source": source, "window": None}
+
+
+def test_a_row_of_a_join_is_late_by_what_its_side_would_have_had_to_wait() -> None:
+    r"""l may wait for r up to 3 s behind it, r never waits for l.
+
+    l          ts────────────3s──┐ until here, and the allowed lateness of 1 s
+    r          ts─┐
+    """
+    join = (
+        "SELECT v, w FROM l JOIN r ON l.k = r.k AND r.ts BETWEEN l.ts AND l.ts + INTERVAL '3' SECOND "
+        "ALLOW LATENESS INTERVAL '1' SECOND"
+    )
+    stream = catalog(f"{SIDES} CREATE STREAM o AS {join}").streams["o"]
+    rows = [late_of("l", 10_000, 6000), late_of("r", 10_000, 8900)]
+    found = ledger(stream, pa.Table.from_pylist(rows, schema=PAYLOAD_SCHEMA))
+    assert found.behind == (1_100_000, 4_000_000) and found.missed == (0, 100_000)
+
+
+def test_a_row_of_a_window_join_is_late_by_how_long_its_pane_has_been_closed() -> None:
+    join = "SELECT v, w FROM l JOIN r WITHIN TUMBLE(INTERVAL '2' SECOND) ON l.k = r.k"
+    stream = catalog(f"{SIDES} CREATE STREAM o AS {join}").streams["o"]
+    found = ledger(stream, pa.Table.from_pylist([late_of("r", 5000, 1500)], schema=PAYLOAD_SCHEMA))
+    assert found.missed == (3_000_000,)
+    account = Account(0, {}, {"used": 1, "late": 1}, gauges={"open_windows#0": 1, "state_bytes#0": 50})
+    assert [(a.extra, a.more_windows, a.more_bytes) for a in advise(stream, found, account)][-1] == (3_001_000, 2, 100)
+
+
+def test_a_join_of_a_source_with_itself_is_advised_for_both_sides() -> None:
+    join = "SELECT a.v FROM l a JOIN l b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '3' SECOND"
+    stream = catalog(f"{SIDES} CREATE STREAM o AS {join}").streams["o"]
+    found = ledger(stream, pa.Table.from_pylist([late_of("l", 10_000, 6000)], schema=PAYLOAD_SCHEMA))
+    assert found.missed == (4_000_000,), "the right side has missed more than the left"
+
+
+def test_a_join_is_counted_by_side_shown_by_side_and_not_replayed(db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    db = db_factory(checkpoint=tmp_path / "checkpoint")
+    db.execute(
+        f"{SIDES} CREATE STREAM o AS SELECT v, w FROM l LEFT JOIN r WITHIN INTERVAL '1' SECOND ON l.k = r.k "
+        "LATE DATA TO missed"
+    )
+    db.write("l", [("a", 1, 1000), ("b", 2, 1000), ("c", 3, 1500)])
+    db.write("r", [("a", 10, 1200), ("a", 20, 1300)])
+    db.tick()
+    figures = db.metrics()["o"]
+    names = ("left_rows", "right_rows", "pairs", "left_late", "right_late", "left_buffered", "right_buffered")
+    assert [figures[name] for name in names] == [3, 2, 2, 0, 0, 3, 2]
+    assert "3 rows of l and 2 of r are kept; 2 pairs have been found." in db.why("o")
+    assert "r holds the join back" in db.why("o")
+    db.advance_watermark("l", 5000)
+    db.advance_watermark("r", 5000)
+    db.tick()
+    db.write("l", [("a", 4, 2000)])
+    db.write("r", [("a", 30, 3999), ("a", 40, 4001)])
+    db.tick()
+    assert [db.metrics()["o"][name] for name in names] == [3, 3, 2, 1, 1, 0, 1]
+    assert [row["source"] for row in db.read("missed")] == ["l", "r"]
+    with pytest.raises(OptionError, match="it is a join, and the rows that a late row would have met are no longer"):
+        db.late_replay("o")
+    db.close()
+
+    listed = run(["late", "list", "o", "--checkpoint", str(tmp_path / "checkpoint")])
+    assert "o: 2 late rows" in listed and '"w":30' in listed.replace(" ", "")
+    advice = run(["late", "advise", "o", "--checkpoint", str(tmp_path / "checkpoint")])
+    assert "75 % of the rows were on time" in advice and "2s 1ms" in advice
+    held = run(["state", "o", "--checkpoint", str(tmp_path / "checkpoint")])
+    assert "0  rows of l" in held and "1  rows of r" in held

@@ -268,3 +268,61 @@ def test_a_stream_whose_inner_stream_has_given_nothing_yet() -> None:
         "o: no row has come in from o$1.",
         "o$1: no row has come in from clicks.",
     ]
+
+
+JOIN = (
+    "CREATE STREAM o AS SELECT clicks.k FROM clicks LEFT JOIN views WITHIN INTERVAL '10' SECOND ON clicks.k = views.k"
+)
+KEPT = {"left_buffered#0": 2, "left_buffered#1": 1, "right_buffered#0": 1, "buffer_size#0": 3, "buffer_size#1": 1}
+
+
+def test_a_join_says_what_it_keeps_and_which_side_holds_it_back() -> None:
+    sources = {
+        "clicks": {"watermark": 300, "max_timestamp_seen": 305},
+        "views": {"watermark": 3, "max_timestamp_seen": 8},
+    }
+    kept = account(sources, {**KEPT, "next_close#0": at(20), "next_close#1": at(30)}, pairs=7)
+    assert told(JOIN, kept, watermark=3) == [
+        "o: 3 rows of clicks and 1 of views are kept; 7 pairs have been found.",
+        "A pair is given when its second row comes; a row of clicks without a partner, when none can come any more.",
+        "The next is due when the watermark reaches 2025-01-31 12:00:20.",
+        "The watermark is 2025-01-31 12:00:03: the smallest of clicks (2025-01-31 12:05:00) and views "
+        "(2025-01-31 12:00:03).",
+        "views holds the join back: its newest row has the time 2025-01-31 12:00:08 and its lag is 5s, so its "
+        "watermark holds the join at 2025-01-31 12:00:03.",
+        "A row of views with a time of 2025-01-31 12:00:25 or later would close it.",
+        "Or, if no earlier row follows: db.advance_watermark('views', 1738324820000).",
+        "Or give views an idle_timeout: WITH ('idle_timeout' = '30 seconds'); then it holds nobody back while it is "
+        "silent.",
+    ]
+
+
+def test_an_inner_join_waits_for_rows_and_not_for_time() -> None:
+    kept = account(gauges={**KEPT, "open_windows#0": 1, "next_close#0": at(20)})
+    assert told(JOIN.replace("LEFT JOIN", "JOIN"), kept, watermark=3) == [
+        "o: 3 rows of clicks and 1 of views are kept; 0 pairs have been found.",
+        "A pair is given when its second row comes. The watermark only decides how long rows are kept.",
+    ]
+
+
+def test_what_other_joins_wait_for() -> None:
+    kept = account({"clicks": {"watermark": 3}}, {**KEPT, "next_close#0": at(20)})
+    rules = {
+        "LEFT SEMI JOIN views WITHIN TUMBLE('1s')": "A row of clicks is given when its first partner in views comes. "
+        "The watermark only decides how long rows are kept.",
+        "LEFT ANTI JOIN views WITHIN TUMBLE('1s')": "A row of clicks is given when no partner in views can come any "
+        "more.",
+        "FULL JOIN views WITHIN SESSION('1s')": "A pair is given when both of its sessions have closed; a row without "
+        "a partner, when none can come any more.",
+        "ASOF JOIN views MATCH_CONDITION (clicks.ts >= views.ts)": "A row of clicks is given when no closer row of "
+        "views can come on time.",
+        "ASOF JOIN views MATCH_CONDITION (clicks.ts <= views.ts)": "A row of clicks is given when no earlier row of "
+        "views can come on time.",
+    }
+    for join, rule in rules.items():
+        sql = f"CREATE STREAM o AS SELECT clicks.k FROM clicks {join} ON clicks.k = views.k"
+        assert told(sql, kept, watermark=3)[1] == rule
+    at_close = "CREATE STREAM o AS SELECT clicks.k FROM clicks JOIN views WITHIN TUMBLE('1s') USING (k) EMIT FINAL"
+    assert told(at_close, kept, watermark=3)[1] == "A pair is given when its window closes."
+    both = "CREATE STREAM o AS SELECT a.k FROM clicks a JOIN clicks b WITHIN TUMBLE('1s') ON a.k = b.k"
+    assert told(both, kept, watermark=3)[0].startswith("o: 3 rows of clicks (left) and 1 of clicks (right) are kept")

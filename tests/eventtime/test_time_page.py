@@ -109,3 +109,16 @@ def test_a_graceful_stop_leaves_the_watermark_and_closes_the_window() -> None:
     assert (len(db.read("o")), db.watermark("o")) == (1, 11_000)
     tell(db, 12)
     assert db.accounting("o")["late"] == 1
+
+
+def test_windows_over_windows_are_as_drawn() -> None:
+    db = database("SELECT count(*) AS n FROM s GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)")
+    db.execute(
+        "CREATE STREAM hours AS SELECT window_start, sum(n) AS n, max(rowtime) AS newest, max(window_time) AS same "
+        "FROM o GROUP BY TUMBLE(rowtime, INTERVAL '1' HOUR)"
+    )
+    tell(db, 30, 3570)
+    assert db.watermark("hours") == 3_570_000 and len(db.read("hours")) == 0
+    tell(db, 3600)
+    assert seconds([tuple(row.values()) for row in db.read("hours")]) == [(0, 2, 3599.999999, 3599.999999)]
+    assert db.accounting("hours")["late"] == 0

@@ -119,6 +119,63 @@ def test_one_query_gives_rows_side_output_and_a_balanced_account(
         stream.having("total > 1").start(str(tmp_path / "state"), sink)
 
 
+def joined(spark: Any, tmp_path: Path) -> eventide.FluentStream:
+    """Rows of one folder, as two streams: those with an even value and those with an odd one."""
+    even, odd = (
+        eventide.stream(source(spark, tmp_path).where(f"v % 2 = {rest}"), name=name).event_time(
+            "ts", type="unixtimestamp_ms"
+        )
+        for name, rest in (("even", 0), ("odd", 1))
+    )
+    pairs = even.join(odd, on="k", within=eventide.tumble("1 second"), how="left")
+    return pairs.select("even.k AS k", "even.v AS v", "odd.v AS w")
+
+
+@pytest.mark.parametrize(
+    ("make", "outcome", "late"),
+    [
+        (per_key, [(0, "x", 5), (1, "x", 2), (2, "y", 40)], 1),
+        (joined, [("x", 2, None), ("x", 4, 1), ("x", 16, 1), ("y", 8, None), ("y", 32, None)], 0),
+    ],
+    ids=["windows", "a join"],
+)
+def test_a_crash_between_the_delivery_of_a_batch_and_its_commit_changes_nothing(
+    make: Callable[..., eventide.FluentStream],
+    outcome: list[tuple[Any, ...]],
+    late: int,
+    spark: Any,
+    tmp_path: Path,
+    put: Callable[..., None],
+) -> None:
+    given: list[tuple[Any, ...]] = []
+
+    def sink(rows: Any, side: Any, account: Any) -> None:
+        for row in rows.collect():
+            values = row.asDict()
+            start = [values["window_start"].second] if "window_start" in values else []
+            given.append((*start, *(value for name, value in values.items() if not name.startswith("window"))))
+
+    for number, batch in enumerate(BATCHES):
+        put(f"{number}.json", *batch)
+        with make(spark, tmp_path).start(str(tmp_path / "state"), sink) as query:
+            query.process_all()
+        forget_last_commit(tmp_path / "state")
+    query = make(spark, tmp_path).start(str(tmp_path / "state"), sink)
+    query.process_all()
+    query.stop(graceful=True)
+    assert sorted(given, key=str) == sorted(outcome, key=str), "each row once"
+    accounts = query.accounting()
+    assert (accounts["rows_in"], accounts["used"], accounts["late"]) == (6, 6 - late, late)
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the process had died when the batch was delivered and Spark had not noted it yet."""
+    (commits,) = checkpoint.rglob("commits")
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
 def test_a_failing_sink_ends_the_query_with_its_error(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
     def sink(rows: Any, side: Any, account: Any) -> None:
         raise ValueError("the disk is full")

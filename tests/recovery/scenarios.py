@@ -47,6 +47,10 @@ SCENARIOS = {
     "slide": "SELECT window_end, visitor, count(*) AS n, sum(amount) AS total FROM clicks GROUP BY visitor, "
     "slidingwindow('ss', 2, 1)",
     "ordered": "SELECT id, ts, visitor, amount FROM clicks ORDER BY ts",
+    "pairs": "SELECT c.id AS click, o.id AS bought, c.visitor, o.amount FROM clicks c FULL JOIN orders o "
+    "WITHIN INTERVAL '100' MILLISECOND ON c.visitor = o.visitor",
+    "over": "SELECT window_start, visitor, count(*) AS n, sum(total) AS total FROM tumble_stream "
+    "GROUP BY visitor, TUMBLE(window_time, INTERVAL '6' SECOND)",
 }
 KEYED = ("updates", "changes")  # their tables hold the current row of each key, the others all rows
 KEY = "window_start, visitor"
@@ -65,8 +69,13 @@ def rows_of(batch: int) -> list[tuple[int, int, str, int]]:
     return rows + (rows_of(batch - 1)[:10] if batch else [])
 
 
-def source_of(name: str) -> str:
-    return "orders" if name == "dedup" else "clicks"
+def sources_of(name: str) -> tuple[str, ...]:
+    return {"dedup": ("orders",), "pairs": ("clicks", "orders")}.get(name, ("clicks",))
+
+
+def reads(name: str) -> list[str]:
+    """The scenarios whose streams a scenario reads."""
+    return [other for other in SCENARIOS if f"FROM {stream_of(other)} " in SCENARIOS[name]]
 
 
 def stream_of(name: str) -> str:
@@ -160,12 +169,16 @@ def outcome(name: str, folder: Path, db: eventide.Database) -> Outcome:
 @functools.cache
 def expected(name: str, batches: int) -> Outcome:
     """What an undisturbed run yields; `table` is what PostgreSQL holds."""
-    db, source = ReferenceDatabase(), source_of(name)
-    db.execute(f"{SOURCES[source]} CREATE STREAM o AS {SCENARIOS[name]};")
+    db, sources = ReferenceDatabase(), sources_of(name)
+    db.execute(" ".join(SOURCES[source] for source in sources))
+    db.execute(" ".join(f"CREATE STREAM {stream_of(other)} AS {SCENARIOS[other]};" for other in reads(name)))
+    db.execute(f"CREATE STREAM o AS {SCENARIOS[name]};")
     for number in range(batches):
-        db.write(source, rows_of(number))
+        for source in sources:
+            db.write(source, rows_of(number))
         db.tick()
-    db.advance_watermark(source, END)
+    for source in sources:
+        db.advance_watermark(source, END)
     db.tick()
     given = list(db.read("o"))
     rows = [values(row) for row in given]

@@ -1,5 +1,5 @@
-"""Random plans and random stories on Spark, against the reference model: the same rows, payloads, accounts and
-watermarks.
+"""Random plans, joins among them, and random stories on Spark, against the reference model: the same rows, payloads,
+accounts and watermarks.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,8 @@ import eventide
 from eventide.database import Database
 from eventide.testing import ReferenceModel, Step
 from eventide.testing.aggregates import frozen
+from tests.properties.join_plans import Event as JoinEvent
+from tests.properties.join_sql import JoinPlan, told_joins
 from tests.properties.reference_plans import Event, Plan, plans, stories
 
 PLANS = int(os.environ.get("EVENTIDE_SPARK_PLANS", "50"))
@@ -52,6 +54,21 @@ def draw_stories(count: int) -> list[tuple[Plan, Story]]:
     return mixed[:count]
 
 
+def draw_joins(count: int) -> list[tuple[JoinPlan, list[JoinEvent]]]:
+    """The same ones in every run."""
+    drawn: list[tuple[JoinPlan, list[JoinEvent]]] = []
+
+    @settings(
+        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(told_joins(most=6))
+    def draw(told: tuple[JoinPlan, list[JoinEvent]]) -> None:
+        drawn.append(told)
+
+    draw()
+    return drawn[:count]
+
+
 def for_spark(event: Event) -> Event:
     """Watermarks in whole milliseconds, and a future that is one for everybody."""
     rows = event.rows and {
@@ -63,7 +80,7 @@ def for_spark(event: Event) -> Event:
 class Teller:
     """Tells one story to Spark and to the model, and compares after every event."""
 
-    def __init__(self, plan: Plan, story: Story, folder: Path, spark: Any) -> None:
+    def __init__(self, plan: Plan | JoinPlan, story: Sequence[Event | JoinEvent], folder: Path, spark: Any) -> None:
         self.plan, self.story, self.folder, self.spark = plan, story, folder, spark
         self.model = ReferenceModel(plan.stream)
         self.main: list[Any] = []
@@ -82,7 +99,7 @@ class Teller:
         finally:
             db.close()
 
-    def happen(self, db: Database, event: Event) -> Database:
+    def happen(self, db: Database, event: Event | JoinEvent) -> Database:
         step = Step()
         if event.verb == "batch":
             step = self.model.batch(event.rows)
@@ -90,8 +107,10 @@ class Teller:
                 db.write(name, rows)
             db.tick()
         elif event.verb == "advance":
-            step = self.model.batch(advance={event.source: event.at})
-            db.advance_watermark(event.source, event.at // 1000)
+            sources = self.plan.sources if event.source == "all" else (event.source,)
+            step = self.model.batch(advance=dict.fromkeys(sources, event.at))
+            for source in sources:
+                db.advance_watermark(source, event.at // 1000)
             db.tick()
         elif event.verb == "flush":
             step = self.model.flush()
@@ -103,7 +122,7 @@ class Teller:
         self.sides.update((payload.kind, payload.reason, payload.event_time) for payload in step.side)
         return db
 
-    def compare(self, db: Database, event: Event) -> None:
+    def compare(self, db: Database, event: Event | JoinEvent) -> None:
         given = [frozen(row) for row in db.read("o")]
         assert Counter(given) == Counter(self.main), (self.plan.sql, event)
         assert self.plan.kind != "ordered" or given == self.main, (self.plan.sql, event)
@@ -127,7 +146,7 @@ def micros(moment: dt.datetime | None) -> int | None:
 @pytest.fixture(scope="module")
 def telling(tmp_path_factory: pytest.TempPathFactory, keep_spark: Any) -> Iterator[list[Any]]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        drawn = draw_stories(PLANS)
+        drawn: list[Any] = [*draw_stories(PLANS), *draw_joins(PLANS)]
         folders = [tmp_path_factory.mktemp("story") for _ in drawn]
         tellers = [
             Teller(plan, story, folder, keep_spark) for (plan, story), folder in zip(drawn, folders, strict=True)
@@ -137,6 +156,6 @@ def telling(tmp_path_factory: pytest.TempPathFactory, keep_spark: Any) -> Iterat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(PLANS))
+@pytest.mark.parametrize("number", range(2 * PLANS))
 def test_spark_gives_what_the_reference_model_gives(number: int, telling: list[Any]) -> None:
     telling[number].result()

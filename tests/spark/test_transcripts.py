@@ -2,7 +2,8 @@
 
 Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background,
 a few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases. A
-case that is played in both of them is not played whole as well: one has its batches, the other runs without a break.
+case that is played in both of them is not played whole as well: one has its batches, the other runs without a break. A
+case of many streams says itself that it is `slow`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def _chosen() -> Iterator[Any]:
             writes = any("write" in step for step in case.get("steps", ()))
             harder = ["restarting"] * writes + ["one row"] * (writes and not case.get("batching"))
             for way in harder if is_chosen and len(harder) == 2 else ["whole", *harder]:
-                marks = [] if way == "whole" or is_chosen else [pytest.mark.slow]
+                is_quick = (way == "whole" and not case.get("slow")) or is_chosen
+                marks = [] if is_quick else [pytest.mark.slow]
                 yield pytest.param(case, way, id=f"{way}: {path.stem}: {case['name']}", marks=marks)
 
 

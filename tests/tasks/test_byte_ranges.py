@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from eventide.tasks import byte_ranges as ranges, json_lines as lines
+from eventide.tasks import byte_ranges as ranges, line_blocks
 from eventide.tasks.byte_ranges import FileRange, dealt_out
 from eventide.tasks.json_lines import JsonLines
 from eventide.tasks.row_groups import RowGroups
@@ -48,7 +48,7 @@ def test_every_line_is_in_one_range(
     edges = sorted({0, size, *(cut for cut in cuts if cut < size)})
     parts = [FileRange(str(path), 0, 0, start, end - start) for start, end in pairwise(edges)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "_BLOCK", block)
+        patch.setattr(line_blocks, "_BLOCK", block)
         assert numbers(READER, parts) == values
 
 
@@ -90,16 +90,35 @@ def test_one_bad_line_leaves_only_its_neighbours_to_spark(tmp_path: Path) -> Non
     path.write_text("\n".join(rows))
     pieces = list(READER.read(whole(path)))
     left = [line for piece in pieces for line in piece.lines]
-    assert '{"n": "x"}' in left and len(left) <= 64
+    assert b'{"n": "x"}' in left and len(left) <= 64
     assert sum(piece.rows.num_rows for piece in pieces if piece.rows is not None) + len(left) == 5000
     assert [piece.at for piece in pieces] == sorted(piece.at for piece in pieces)
 
 
 @pytest.mark.parametrize(
     "line",
-    ["null", "3", "[]", "x", '{"n": 1} {"n": 2}', '{"n": 1}}', '{"n":1.0}', '{"n":"1"}', '{"n":1,"n":2}', "{'n':1}"],
-)
-def test_what_is_not_certainly_one_plain_object_is_left_to_spark(tmp_path: Path, line: str) -> None:
+    [
+        b"null", b"3", b"[]", b"x", b'{"n": 1} {"n": 2}', b'{"n": 1}}', b'{"n":1.0}', b'{"n":"1"}', b'{"n":1,"n":2}',
+        b"{'n':1}", b'{"n":1,"x":"\xff"}',
+        b'{"n":1,"x":%b}' % (b"[" * 1001 + b"]" * 1001), b'{"n":1,"x":1%b}' % (b"0" * 1000),
+        b'{"n":1,"%b":1}' % (b"x" * 50_001),
+    ],
+)  # fmt: skip
+def test_what_is_not_certainly_one_plain_object_is_left_to_spark(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "a.json"
-    path.write_text(f'{{"n": 0}}\n{line}\n{{"n": 9}}\n')
+    path.write_bytes(b'{"n": 0}\n%b\n{"n": 9}\n' % line)
     assert line in [text for piece in READER.read(whole(path)) for text in piece.lines]
+
+
+def test_a_line_is_json_even_where_no_column_of_it_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"n": 0}\n{none}\n')
+    assert [piece.lines for piece in JsonLines(()).read(whole(path))] == [[b'{"n": 0}', b"{none}"]]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.json{suffix}"
+    content = b'\xef\xbb\xbf{"n": 1}\n{"n": 2}\n'
+    path.write_bytes(gzip.compress(content) if suffix else content)
+    assert numbers(READER, [whole(path)]) == [1, 2]

@@ -43,6 +43,18 @@ def print_state(checkpoint: Path, name: str) -> None:
     _print_shards(kept)
 
 
+def _words(kept: Kept) -> dict[str, str]:
+    """The gauges that are shown, and what they are called."""
+    from eventide.diagnose.join_words import SIDES, side_names
+    from eventide.plan.logical import Join
+
+    query = kept.stream.query
+    if not isinstance(query, Join):
+        return _WORDS
+    of_sides = {f"{side}_buffered": f"rows of {name}" for side, name in zip(SIDES, side_names(query), strict=True)}
+    return {**of_sides, **_WORDS}
+
+
 def _lines(kept: Kept) -> list[tuple[str, str]]:
     account = kept.account
     totals: Counter[str] = Counter()
@@ -51,11 +63,12 @@ def _lines(kept: Kept) -> list[tuple[str, str]]:
         totals[gauge.split("#")[0]] += value
         if gauge.startswith(f"{_NEXT}#"):
             due.append(value)
-    known = [(f"{totals[gauge]:,}", label) for gauge, label in _WORDS.items() if gauge in totals]
+    words = _words(kept)
+    known = [(f"{totals[gauge]:,}", label) for gauge, label in words.items() if gauge in totals]
     others = [
         (f"{totals[gauge]:,}", gauge)
         for gauge in sorted(totals)
-        if gauge not in _WORDS and not gauge.startswith(("max_", "next_"))
+        if gauge not in words and not gauge.startswith(("max_", "next_", "oldest"))
     ]
     oldest = [(_at(min(due)), "watermark at which the oldest closes")] if due else []
     disk = f"{_size(kept.layout.spark(kept.stream.name) / 'state'):,}"
@@ -70,11 +83,12 @@ def _print_shards(kept: Kept) -> None:
     for gauge, value in (kept.account.gauges if kept.account else {}).items():
         name, _, shard = gauge.partition("#")
         shards.setdefault(int(shard), {})[name] = value
-    names = [name for name in _WORDS if any(name in figures for figures in shards.values())]
+    words = _words(kept)
+    names = [name for name in words if any(name in figures for figures in shards.values())]
     if len(shards) < 2 or not names:
         return
     table = Table(box=None, header_style="dim")
-    for heading in ("shard", *(_WORDS[name] for name in names), "oldest closes at"):
+    for heading in ("shard", *(words[name] for name in names), "oldest closes at"):
         table.add_column(heading, justify="right")
     for number, figures in sorted(shards.items()):
         table.add_row(str(number), *(f"{figures.get(name, 0):,}" for name in names), _at(figures.get(_NEXT)))

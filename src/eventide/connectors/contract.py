@@ -79,3 +79,8 @@ def with_hidden(frame: DataFrame, schema: StructType, received: Column, corrupt:
     """Rows of a Spark source, which has no order of arrival, with the hidden columns."""
     own = [F.col(backticked(field.name)) for field in schema.fields]
     return frame.select(*own, *hidden(F.lit(None), received, corrupt))
+
+
+def timestamp_of(text: Column) -> Column:
+    """The moment that a text names as Spark's cast reads it; NULL for one without a date, in which Spark sees today."""
+    return F.when(text.rlike(r"^\s*[+-]?\d{4}"), text.try_cast("timestamp"))

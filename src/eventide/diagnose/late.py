@@ -10,11 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eventide.diagnose.join_words import on_time_until, sides_of
 from eventide.eventtime.durations import HOUR, MINUTE, SECOND
-from eventide.plan.logical import Stream
+from eventide.plan.joins import OverlappingSessions, SameWindow
+from eventide.plan.logical import Join, Stream
 from eventide.plan.reads import window_of
 from eventide.plan.windows import Cumulate, Hop, Session, Tumble
 from eventide.storage.results import Account
@@ -63,10 +66,25 @@ def ledger(stream: Stream, payloads: pa.Table) -> Ledger:
     """`payloads` are those of kind `late`, as in PAYLOAD_SCHEMA."""
     watermark = payloads["watermark"].cast(pa.int64())
     behind = pc.subtract(watermark, payloads["event_time"].cast(pa.int64()))
-    ends = pc.struct_field(payloads["window"], "end").cast(pa.int64())
+    ends = _ends(stream, payloads)
     missed = pc.coalesce(pc.subtract(watermark, pc.add(ends, stream.emit.allowed_lateness)), behind)
     reasons = {pair["values"]: pair["counts"] for pair in payloads["reason"].value_counts().to_pylist()}
     return Ledger(payloads.num_rows, reasons, _ascending(behind), _ascending(missed))
+
+
+def _ends(stream: Stream, payloads: pa.Table) -> pa.ChunkedArray:
+    """The watermark at which each row became late, without the allowed lateness; NULL where it is not known."""
+    ends = pc.struct_field(payloads["window"], "end").cast(pa.int64())
+    query = stream.query
+    if not isinstance(query, Join) or isinstance(query.bound, OverlappingSessions):
+        return ends
+    times = payloads["event_time"].cast(pa.int64()).to_numpy()
+    until = np.full(len(times), np.iinfo(np.int64).max)
+    for name in set(payloads["source"].to_pylist()):
+        rows = pc.equal(payloads["source"], name).to_numpy()
+        for side in sides_of(query, name):
+            until[rows] = np.minimum(until[rows], on_time_until(query, side, times[rows]))
+    return pa.chunked_array([until])
 
 
 def advise(stream: Stream, found: Ledger, account: Account) -> list[Advice]:
@@ -102,7 +120,9 @@ def _cost(stream: Stream, account: Account, extra: int) -> tuple[int, int | None
 
 def _period(stream: Stream) -> int | None:
     """The time between the starts of two windows of the same group."""
-    match window_of(stream.query):
+    query = stream.query
+    joined = query.bound.window if isinstance(query, Join) and isinstance(query.bound, SameWindow) else None
+    match joined or window_of(query):
         case Tumble(size=period) | Hop(slide=period) | Cumulate(step=period) | Session(gap=period):
             return period
         case _:

@@ -29,7 +29,7 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
         name = gauge.split("#")[0]
         if name.startswith("max_"):
             figures[name] = max(figures.get(name, value), value)
-        elif name.startswith("next_"):
+        elif name.startswith(("next_", "oldest")):
             figures[name] = min(figures.get(name, value), value)
         else:
             figures[name] = figures.get(name, 0) + value

@@ -10,8 +10,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from eventide.admission.sla import StreamSlaConfig
+from eventide.diagnose.join_words import gives_on_arrival, kept_text, rule_text
 from eventide.eventtime.durations import format_duration
-from eventide.plan.logical import Explode, Filter, Forward, Join, Project, Relation, Stream, Union, WindowAggregate
+from eventide.plan.logical import (
+    Explode,
+    Filter,
+    Forward,
+    Join,
+    Project,
+    Query,
+    Relation,
+    Stream,
+    Union,
+    WindowAggregate,
+)
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
@@ -122,7 +134,9 @@ class _Case:
             ]
         if not self._open:
             return [f"{name}: nothing is open. {self._closed}", *self._asides()]
-        lines = [f"{name}: {self._oldest}", self._rule]
+        lines = self._join_lines(self.stream.query) or [f"{name}: {self._oldest}", self._rule]
+        if isinstance(self.stream.query, Join) and (gives_on_arrival(self.stream.query) or self._next is None):
+            return [*lines, *self._asides()]
         return [*lines, *(self._by_clock() if self._is_clocked else self._by_rows()), *self._asides()]
 
     # What is open -------------------------------------------------------------------------------------------------
@@ -150,7 +164,9 @@ class _Case:
             (*gauge.partition("#")[::2], value)
             for gauge, value in (self.account.gauges if self.account else {}).items()
         ]
-        wanted = next((name for name in _OPEN if any(gauge == name for gauge, _, _ in gauges)), None)
+        of_joins = isinstance(self.stream.query, Join)  # theirs are rows, though they may have windows as well
+        names = reversed(_OPEN) if of_joins else _OPEN
+        wanted = next((name for name in names if any(gauge == name for gauge, _, _ in gauges)), None)
         return {shard: value for gauge, shard, value in gauges if gauge == wanted}
 
     @property
@@ -167,8 +183,6 @@ class _Case:
         window, lateness = window_of(self.stream.query), self.stream.emit.allowed_lateness
         if self._next is None or self._gives_twice:
             return f"{self._open:,} {self._what(self._open)} open."
-        if isinstance(self.stream.query, Join):
-            return "the oldest row waiting for a partner is due next."
         if window is None or isinstance(window, Unbounded):
             return f"the oldest row waiting for its turn has the time {_at(self._next)}."
         if isinstance(window, Slide):
@@ -189,9 +203,7 @@ class _Case:
         late = f" + {format_duration(lateness)} allowed lateness" if lateness else ""
         if self._next is not None and self._gives_twice:
             return f"The first of them emits when the watermark reaches {_at(self._next)}."
-        if isinstance(self.stream.query, Join):
-            rule, at = "It is emitted when the watermark reaches {}", "the time up to which a partner can come"
-        elif window is None:
+        if window is None:
             rule, at = "It is emitted when the watermark reaches {}", "its time"
         elif isinstance(window, Slide):
             rule, at = (
@@ -205,6 +217,18 @@ class _Case:
                 rule.replace("It closes", "A window closes").replace("It leaves", "A row is emitted").format(at) + "."
             )
         return f"{rule.format(_at(self._next))} ({at})."
+
+    def _join_lines(self, query: Query) -> list[str]:
+        """What a join keeps, and when it gives what; nothing for other queries."""
+        if not isinstance(query, Join) or self.account is None:
+            return []
+        pairs = self.account.totals.get("pairs", 0)
+        kept = f"{self.stream.name}: {kept_text(query, self.account.gauges)}; {pairs:,} pairs have been found."
+        if gives_on_arrival(query):
+            return [kept, f"{rule_text(query)} The watermark only decides how long rows are kept."]
+        if self._next is None:
+            return [kept, rule_text(query)]
+        return [kept, rule_text(query), f"The next is due when the watermark reaches {_at(self._next)}."]
 
     @property
     def _gives_twice(self) -> bool:
@@ -334,8 +358,10 @@ class _Case:
             found = f"its watermark was set to {_at(mark)}"
         else:
             found = f"its newest row has the time {_at(top)}{less}"
+        what = "the join" if isinstance(self.stream.query, Join) else "it"
+        until = f", so its watermark holds the join at {_at(mark)}" if mark is not None and what != "it" else ""
         holds = (
-            f"{name} holds it back: {found}."
+            f"{name} holds {what} back: {found}{until}."
             if len(self._names) > 1 or mark is None
             else f"{name} has not got that far: {found}."
         )

@@ -39,21 +39,28 @@ Packed = dict[str, StructField]  # by packed name
 
 @dataclass(frozen=True)
 class Analyzed:
-    """`packed` by side; `results` by aggregate; `main` is what the kernel gives, and window_id."""
+    """`packed` by side; `results` by aggregate; `main` is what the kernel gives, and window_id.
+
+    `cast` are, by side, keys of a join that are compared as another type than their own.
+    """
 
     packed: tuple[Packed, ...]
     results: dict[str, StructField]
     main: StructType
     outputs: StructType
+    cast: tuple[frozenset[str], ...]
 
 
 def analyze(spark: SparkSession, physical: Physical, relations: tuple[StructType, ...]) -> Analyzed:
     """`relations` are the columns of each side's rows."""
     frames = [spark.createDataFrame([], relation) for relation in relations]
     firsts = [_first(physical, side) for side in range(len(relations))]
-    packed = tuple(_typed(frame, first.packed) for frame, first in zip(frames, firsts, strict=True))
-    if isinstance(physical.operator, JoinRows):
-        packed = _with_common_keys(spark, packed, firsts)
+    own = tuple(_typed(frame, first.packed) for frame, first in zip(frames, firsts, strict=True))
+    packed = _with_common_keys(spark, own, firsts) if isinstance(physical.operator, JoinRows) else own
+    cast = tuple(
+        frozenset(name for name in mine if mine[name].dataType != common[name].dataType)
+        for mine, common in zip(own, packed, strict=True)
+    )
     results = _results(frames[0], physical)
     main = _main(physical, packed, results)
     wide = spark.createDataFrame([], main)
@@ -61,7 +68,7 @@ def analyze(spark: SparkSession, physical: Physical, relations: tuple[StructType
         _check(wide, physical.having)
     if isinstance(physical.operator, JoinRows) and physical.operator.condition is not None:
         _check(wide, physical.operator.condition)
-    return Analyzed(packed, results, main, StructType(list(_typed(wide, physical.outputs).values())))
+    return Analyzed(packed, results, main, StructType(list(_typed(wide, physical.outputs).values())), cast)
 
 
 def _first(physical: Physical, side: int) -> Input:
@@ -122,8 +129,9 @@ def comparison_type(spark: SparkSession, left: DataType, right: DataType, sql: s
             frame.select(F.expr("lk = rk").alias("same")).explain("extended")
     except REFUSED as error:
         raise SqlError(f"{sql}: {first_sentence(error)}", help="cast one side to the type of the other") from None
-    casts = re.findall(r"cast\([lr]k#\d+L? as (decimal\(\d+,\s*\d+\)|[^()]+)\)", text.getvalue())
-    return DataType.fromDDL(casts[0]) if casts else left
+    analyzed = text.getvalue().partition("== Analyzed")[2].partition("== Optimized")[0]
+    cast = re.search(r" as (decimal\(\d+,\s*\d+\)|[^()]+)\) = ", analyzed)  # of the left side, the last of several
+    return left if cast is None else DataType.fromDDL(cast[1])
 
 
 def parsed_type(sql: str, text: str) -> DataType:

@@ -21,7 +21,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.windows import Slide, Tumble
 from eventide.spark.analysis import Analyzed, analyze
-from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused
+from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
 from eventide.spark.pack import ACCOUNT, SIDE, TAG, TAGGED_SCHEMA, Unpacker
 from eventide.spark.processor import ShardProcessor
@@ -61,6 +61,9 @@ def compile_stream(
     sides = range(1 + max(input.side for input in physical.inputs))
     schemas = tuple(common_schema([each for each in inputs if each.plan.side == side]) for side in sides)
     analyzed = analyze(context.spark, physical, schemas)
+    apart = unshared(physical, analyzed.cast)
+    if apart is not physical:
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes)
     misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
     if misfits:
         return compile_stream(unfused(physical, misfits), context, shards, typed=typed, decodes=decodes)

@@ -16,6 +16,7 @@ from eventide.admission.shedding import Shedding
 from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext
 from eventide.connectors.dataframe.read import ddl
+from eventide.connectors.files.read import check_folder
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
@@ -111,6 +112,7 @@ class Engine:
             upstreams,
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
+            partial(_check_sources, physical),
             frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
             self._shedding(stream.name, read.values()),
         )
@@ -338,6 +340,11 @@ class Engine:
                 help="leave 'fused_scan' as it was, or start anew with another checkpoint folder",
             )
         return kept, compiled
+
+
+def _check_sources(physical: Physical) -> None:
+    for source in (input.source for input in physical.inputs if input.source.connector == "files"):
+        check_folder(source.name, with_secrets(source).options["path"])
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

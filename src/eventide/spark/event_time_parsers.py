@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import Column, functions as F
 from pyspark.sql.types import DataType, DateType, IntegralType, StringType, TimestampNTZType, TimestampType
 
+from eventide.connectors.contract import timestamp_of
 from eventide.errors import OptionError
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp
 from eventide.eventtime.span import EARLIEST_US, LATEST_US
@@ -30,7 +31,7 @@ def micros(
             raise OptionError(
                 f"{what}: type iso8601 parses text, the column is {type.simpleString()}", help=_advice(type)
             )
-        value = F.unix_micros(column.try_cast("timestamp"))
+        value = F.unix_micros(timestamp_of(column))
     elif isinstance(parser, SparkTimestamp):
         value = timestamp_micros(column, type, what)
     else:

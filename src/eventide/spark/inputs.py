@@ -19,10 +19,11 @@ from eventide.connectors.files.read import check_folder, has_partition_folders
 from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
-from eventide.kernels.contract import DEDUP, SEQ
-from eventide.plan.logical import Explode, Project, Step
+from eventide.kernels.contract import DEDUP, ORIGINAL, SEQ
+from eventide.plan.logical import Explode, Named, Project, Step
 from eventide.plan.names import backticked
-from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
+from eventide.plan.physical import EventTimeWatermark, Fusion, Input, JoinRows, Physical
+from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
@@ -48,7 +49,7 @@ class SparkInput:
 def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None) -> SparkInput:
     fusion = _fusion(context, input)
     if fusion is None:
-        rows = source_frame(context, input.source, inbox)
+        rows = source_frame(context, input.source, inbox, used_columns(input))
     else:
         check_folder(input.source.name, input.source.options["path"])
         schema = user_schema(input.source)
@@ -79,6 +80,33 @@ def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
         replace(input, fusion=None) if number in numbers else input for number, input in enumerate(physical.inputs)
     ]
     return replace(physical, inputs=tuple(inputs))
+
+
+def unshared(physical: Physical, cast: tuple[frozenset[str], ...]) -> Physical:
+    """The plan with a column for what is shown of a key, and another for what is compared, where a key is cast."""
+    changed = [_unshared(input, cast[input.side]) for input in physical.inputs]
+    renamed = {input.side: names for input, names in changed}
+    if not any(renamed.values()) or not isinstance(physical.operator, JoinRows):
+        return physical
+    left, right = (
+        tuple(replace(column, sql=renamed[side].get(column.sql, column.sql)) for column in columns)
+        for side, columns in enumerate((physical.operator.left, physical.operator.right))
+    )
+    operator = replace(physical.operator, left=left, right=right)
+    return replace(physical, inputs=tuple(input for input, _ in changed), operator=operator)
+
+
+def _unshared(input: Input, cast: frozenset[str]) -> tuple[Input, dict[str, str]]:
+    """The input, and the new names of packed columns that were keys and originals in one."""
+    shared = sorted(cast & {original.sql for original in input.originals})
+    if not shared:
+        return input, {}
+    sql = {column.name: column.sql for column in input.packed}
+    first = sum(name.startswith(ORIGINAL) for name in sql)
+    renamed = {name: f"{ORIGINAL}{first + number}" for number, name in enumerate(shared)}
+    added = [Named(new, sql[name]) for name, new in renamed.items()]
+    originals = tuple(replace(each, sql=renamed.get(each.sql, each.sql)) for each in input.originals)
+    return replace(input, packed=(*input.packed, *added), originals=originals, fusion=None), renamed
 
 
 def packed_rows(
@@ -125,7 +153,8 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
             f"{input.not_fused}",
             help="leave target_latency out, and bound batches with max_files_per_batch",
         )
-    columns = tuple((column.name, column.type) for column in source.columns)
+    used = used_columns(input)
+    columns = tuple((column.name, column.type) for column in source.columns if column.name in used)
     return Fusion(columns, None, None, (), None, left_to_spark=True)
 
 

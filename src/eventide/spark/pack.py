@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from eventide.kernels.contract import SEQ
+from eventide.kernels.vector.text import readable
 from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
@@ -38,8 +39,8 @@ class Packer:
 
     def _packed(self, batches: list[pa.RecordBatch], place: int) -> pa.RecordBatch:
         task = _task()
-        rows = numbered(pa.Table.from_batches(batches).combine_chunks(), task, place)
-        return as_batch(self.packing.pack(rows, task, place=place))
+        rows = readable(pa.Table.from_batches(batches).combine_chunks())
+        return as_batch(self.packing.pack(numbered(rows, task, place), task, place=place))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from eventide.kernels.contract import EMIT_EPOCH, OP, WINDOW_END, WINDOW_START
 from eventide.kernels.windows.grid import Grid, grid_of
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import backticked
-from eventide.plan.physical import AggregateWindows, PackedAggregate, Physical
+from eventide.plan.physical import AggregateWindows, JoinRows, PackedAggregate, Physical
 from eventide.plan.side_output import REINJECT
 from eventide.plan.windows import Hop, Tumble, Window
 from eventide.spark.session import frame_of
@@ -38,7 +38,10 @@ _MOMENT = pa.timestamp("us", tz="UTC")
 def check_replayable(physical: Physical) -> None:
     """Raise what makes corrections of this stream impossible, and what to write instead."""
     name = physical.stream.name
-    reasons = [*_shape(physical), *_columns(physical), *_aggregates(physical)]
+    if isinstance(physical.operator, JoinRows):
+        reasons = ["it is a join, and the rows that a late row would have met are no longer kept"]
+    else:
+        reasons = [*_shape(physical), *_columns(physical), *_aggregates(physical)]
     if reasons:
         listed = "\n".join(f"  - {reason}" for reason in reasons)
         raise OptionError(

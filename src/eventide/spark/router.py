@@ -18,6 +18,7 @@ from eventide.admission.gate import TOKENS_LEFT
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side import SideOutput
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
@@ -200,7 +201,7 @@ class StoringRouter(Router):
             main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
             for field in schema
         ]
-        return pa.Table.from_arrays(columns, schema=schema)
+        return readable(pa.Table.from_arrays(columns, schema=schema))
 
 
 @dataclass(frozen=True)

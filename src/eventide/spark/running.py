@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eventide.admission.shedding import Shedding
-from eventide.errors import EventideError, StreamFailedError
+from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
@@ -23,6 +23,7 @@ from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
+from eventide.storage.unreadable import UnreadableFiles
 
 
 class RunningStream:
@@ -47,6 +48,7 @@ class RunningStream:
         upstreams: dict[str, StreamOutput],
         reads: list[RunningStream],
         heartbeat: Heartbeat,
+        check_sources: Callable[[], None],
         judged: frozenset[str] = frozenset(),
         shedding: Shedding | None = None,
     ) -> None:
@@ -64,8 +66,10 @@ class RunningStream:
         self._told: dict[str, int] = {}
         self._shedding = shedding
         router.tell = self._batch_ended if judged or shedding else None
+        self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
+        self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -77,10 +81,12 @@ class RunningStream:
         if self._must_decode():
             self.compiled = self._decoding()
             self.stop()
+        elif self._is_told:
+            self.stop()
         if self._query is not None:
             self._raise_if_failed()
             return
-        self.router.failure = None
+        self.router.failure, self._is_told = None, False
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
@@ -204,6 +210,7 @@ class RunningStream:
             self._query.processAllAvailable()
         except StreamingQueryException as error:
             if not self._must_decode():
+                self._is_told = True
                 raise self._failure(error) from None
             self.start()
             self._wait()
@@ -213,6 +220,7 @@ class RunningStream:
     def _raise_if_failed(self) -> None:
         failure = self.failed()
         if failure is not None:
+            self._is_told = True
             raise failure from None
 
     def _failure(self, error: Exception) -> EventideError:
@@ -222,8 +230,15 @@ class RunningStream:
             str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
         )  # Spark's own report leaves its cause out
         found = failure_of(self.name, text)
-        is_own = type(found) is not StreamFailedError
-        return found if is_own else checkpoint_damage(self.name, self._folder, text) or found
+        if isinstance(found, UnreadableFileError):
+            UnreadableFiles(self._folder / "scans").note(found.path)
+        if type(found) is not StreamFailedError:
+            return found
+        try:
+            self._check_sources()
+        except EventideError as clearer:
+            return clearer
+        return checkpoint_damage(self.name, self._folder, text) or found
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""

@@ -24,8 +24,8 @@ from eventide.sql.tokens import error_at, word
 
 @dataclass(frozen=True)
 class Option:
-    """`kind`: text, duration, span (a duration above zero), count (a whole number above 0), flag, rate (10000/s), or
-    choice.
+    """`kind`: text, character, duration, span (a duration above zero), count (a whole number above 0), flag, rate
+    (10000/s), or choice.
 
     A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
     excludes it.
@@ -68,6 +68,10 @@ SOURCE_CONNECTORS: Mapping[str, Connector] = {
             "format": _FORMAT,
             "header": Option("flag", only_format="csv"),
             "sep": Option(only_format="csv"),
+            "quote": Option("character", only_format="csv"),
+            "escape": Option("character", only_format="csv"),
+            "null_text": Option(only_format="csv"),
+            "multi_line": Option("flag", only_format="csv"),
             "timestamp_format": Option(only_format="csv"),
             "max_files_per_batch": Option("count"),
             "target_latency": Option("span", instead_of="max_files_per_batch"),
@@ -339,6 +343,8 @@ def _canonical(options: Options, name: str, option: Option) -> str:
         if value.lower() not in option.choices:
             raise options.error(name, f"option '{name}' cannot be '{value}'", suggest(value.lower(), option.choices))
         return value.lower()
+    elif option.kind == "character" and not (len(value) == 1 and value.isascii() and value not in "\r\n"):
+        raise options.error(name, f"option '{name}' is one ASCII character, not '{value}'", f"write '{name}' = '\"'")
     elif value == "":
         raise options.error(name, f"option '{name}' is empty", "give it a value, or leave it out")
     else:

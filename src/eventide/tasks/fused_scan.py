@@ -8,6 +8,7 @@ batch is then repeated by a plan in which it does.
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,20 +17,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.eventtime.registry import EpochUnit, Iso8601, SparkTimestamp
-from eventide.eventtime.resolution import DECLARED, FROM_METADATA, FROM_PROCESSING, IS_FUTURE, IS_UNPARSEABLE, ORDER
+from eventide.eventtime.resolution import (
+    DECLARED,
+    FROM_METADATA,
+    FROM_PROCESSING,
+    IS_FUTURE,
+    IS_UNDECODABLE,
+    IS_UNPARSEABLE,
+    ORDER,
+)
 from eventide.eventtime.span import EARLIEST_US, LATEST_US
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.kernels.prefold import TimeBound
 from eventide.kernels.vector.columns import column
+from eventide.kernels.vector.text import is_readable, is_utf8, readable
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
+from eventide.tasks.unreadable import naming
 
 # What a scan returns: packed rows, and lines that Spark must decode.
 ROW, RECEIVED = "row", "received"
-SCANNED = pa.schema([*PACKED, (ROW, pa.string()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
+SCANNED = pa.schema([*PACKED, (ROW, pa.binary()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
 _MOST_ROWS = 1_000_000  # that a task collects before it packs them
 _FILE_BITS = 44  # in an order of arrival: the place in the file is below them, the file's number above
 
@@ -103,7 +114,7 @@ class FusedScan:
         count = place = 0
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
-            for piece in self.reader.read(file):
+            for piece in naming(file.path, self._pieces(file)):
                 first = (file.number << _FILE_BITS) + piece.at
                 if piece.rows is None:
                     if not self.leaves_lines:
@@ -120,9 +131,19 @@ class FusedScan:
         if count:
             yield self._packed(held, task, bound, place)
 
+    def _pieces(self, file: FileRange) -> Iterator[Piece]:
+        if os.path.getsize(file.path):  # an empty file has no rows, whatever its format
+            yield from self.reader.read(file)
+
     def _arrivals(self, rows: pa.Table, received: int, at: int, first: int) -> pa.Table:
         """The rows that pass the filters, with the columns that the operator gets; of a source with limits all rows."""
+        undecodable = _not_utf8(rows)
+        rows = rows if undecodable is None else readable(rows)
         ts, how, detail = self.resolution.resolved(rows, received, at)
+        if undecodable is not None:
+            is_bad = undecodable.is_valid()
+            ts, how = pc.if_else(is_bad, None, ts), pc.if_else(is_bad, IS_UNDECODABLE, how).cast(pa.int8())
+            detail = pc.coalesce(undecodable, detail)
         columns = {TS: ts, HOW: how, DETAIL: detail}
         if self.numbered:
             columns[SEQ] = pa.array(np.arange(first, first + rows.num_rows))
@@ -130,6 +151,8 @@ class FusedScan:
             columns[DEDUP] = evaluate(self.identity, rows)
         columns.update({name: evaluate(expression, rows) for name, expression in self.packed})
         keeps = None if self.condition is None else evaluate(self.condition, rows)
+        if keeps is not None and undecodable is not None:
+            keeps = pc.or_kleene(keeps, undecodable.is_valid())
         if self.packing.surveying is not None:
             columns[ARRIVED] = _all(received, rows.num_rows)
             columns[KEPT] = _all(True, rows.num_rows, pa.bool_()) if keeps is None else pc.fill_null(keeps, False)
@@ -155,6 +178,26 @@ def _judged(applies: Mapping[int, pa.Array | bool]) -> pa.Array:
         if code in applies:
             how = pc.if_else(applies[code], pa.scalar(code, pa.int8()), how)
     return how
+
+
+def _not_utf8(rows: pa.Table) -> pa.Array | None:
+    """What is wrong with each row whose texts are not UTF-8, NULL where they are; None if all are."""
+    wrong = [name for name in rows.column_names if not is_readable(rows[name])]
+    if not wrong:
+        return None
+    details = [
+        pa.array(
+            [
+                None
+                if text is None or is_utf8(text)
+                else f"column {name} is not UTF-8: {text.decode(errors='replace')}"
+                for text in rows[name].cast(pa.binary()).to_pylist()
+            ],
+            pa.string(),
+        )
+        for name in wrong
+    ]
+    return pc.coalesce(*details)
 
 
 def _left_to_spark(piece: Piece, received: int, first: int) -> pa.RecordBatch:

@@ -6,25 +6,31 @@ a piece that it refuses is split into smaller and smaller ones, until only a few
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from eventide.kernels.vector.text import is_utf8
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import TYPES
 from eventide.tasks.integer_lines import may_be_uniform, uniform_rows
+from eventide.tasks.line_blocks import blocks
 
-_BLOCK = 4 << 20
 _PARSED_AT_ONCE = 1 << 20
-_NO_END = 1 << 62
 _FEW = 64  # so few lines are not worth splitting
 _PIECES = 8
+_NEW_LINE = ord("\n")
+_DEEPEST = 1000  # levels of nesting, and characters of a number, that Spark's parser takes
+_TOO_MANY_DIGITS = b"0" * _DEEPEST
+_DIGITS = bytes.maketrans(b"123456789.eE+-", b"0" * 14)
+_LONGEST_NAME = 50_000
+_ANY_COLUMN = pa.schema(
+    [("", pa.string())]
+)  # of lines of which no column is wanted, and which must be JSON all the same
 _ISO = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?$"
 
 
@@ -34,7 +40,7 @@ class Piece:
 
     at: int
     rows: pa.Table | None
-    lines: list[str]
+    lines: list[bytes]
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class JsonLines:
     def read(self, part: FileRange) -> Iterator[Piece]:
         """The lines that begin in this range."""
         are_uniform = True
-        for at, block in _blocks(part):
+        for at, block in blocks(part):
             block = block if block.endswith(b"\n") else block + b"\n"
             rows = None
             if are_uniform and may_be_uniform(self.columns, block):
@@ -62,7 +68,7 @@ class JsonLines:
             lines = [line.strip(b" \t") for line in text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
             odd = [line for line in lines if line and not (line.startswith(b"{") and line.endswith(b"}"))]
             if odd:
-                yield Piece(at, None, [_text(line) for line in odd])
+                yield Piece(at, None, odd)
             objects = [line for line in lines if line.startswith(b"{") and line.endswith(b"}")]
             text, count = b"\n".join(objects), len(objects)
         if count:
@@ -73,7 +79,7 @@ class JsonLines:
         if rows is not None:
             yield Piece(at, rows, [])
         elif count <= _FEW:
-            yield Piece(at, None, [_text(line) for line in text.removesuffix(b"\n").split(b"\n")])
+            yield Piece(at, None, text.removesuffix(b"\n").split(b"\n"))
         else:
             lines = text.removesuffix(b"\n").split(b"\n")
             step = -(-count // _PIECES)
@@ -83,12 +89,10 @@ class JsonLines:
 
     def _parsed(self, text: bytes, count: int) -> pa.Table | None:
         """The rows, or None if Spark might see them differently."""
-        if not _is_utf8(text):
+        if not is_utf8(text) or _is_beyond_limits(text):
             return None
         schema = pa.schema([(name, pa.string() if type == "timestamp" else TYPES[type]) for name, type in self.columns])
-        if len(schema) == 0:
-            return pa.table({"": pa.nulls(count)})
-        parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        parsing = pj.ParseOptions(explicit_schema=schema or _ANY_COLUMN, unexpected_field_behavior="ignore")
         reading = pj.ReadOptions(use_threads=False, block_size=max(_PARSED_AT_ONCE, len(text) if count == 1 else 0))
         try:
             rows = pj.read_json(pa.BufferReader(text), reading, parsing)
@@ -96,7 +100,7 @@ class JsonLines:
             return None
         if rows.num_rows != count or any(_is_doubtful(rows[name]) for name, type in self.columns if type == "double"):
             return None
-        return self._with_times(rows.combine_chunks())
+        return self._with_times(rows.combine_chunks()) if self.columns else pa.table({"": pa.nulls(count)})
 
     def _with_times(self, rows: pa.Table) -> pa.Table | None:
         for place, (name, type) in enumerate(self.columns):
@@ -117,9 +121,9 @@ class RawLines:
     columns: tuple[tuple[str, str], ...]  # that Spark decodes
 
     def read(self, part: FileRange) -> Iterator[Piece]:
-        for at, block in _blocks(part):
+        for at, block in blocks(part):
             lines = [line.strip(b" \t") for line in block.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
-            yield Piece(at, None, [_text(line) for line in lines if line])
+            yield Piece(at, None, [line for line in lines if line])
 
 
 def iso_times(text: pa.Array) -> pa.Array | None:
@@ -137,71 +141,26 @@ def iso_times(text: pa.Array) -> pa.Array | None:
     return None
 
 
-def _blocks(part: FileRange) -> Iterator[tuple[int, bytes]]:
-    """Whole lines, many at a time, with the place in the file where they begin."""
-    if part.is_compressed:
-        with pa.input_stream(part.path, compression="detect") as stream:
-            yield from _cut_at_lines(stream, 0, _NO_END)
-        return
-    with open(part.path, "rb", buffering=0) as file:
-        begin = part.start
-        if begin:
-            file.seek(begin - 1)
-            begin = begin - 1 + len(_rest_of_line(file))
-            file.seek(begin)
-        yield from _cut_at_lines(file, begin, part.start + part.length)
-
-
-def _cut_at_lines(file: IO[bytes], begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Blocks of the lines that begin before `end`; the file is positioned at `begin`."""
-    held = b""
-    while begin < end:
-        more = file.read(min(_BLOCK, max(end - begin - len(held), 1)))
-        if not more:
-            if held:
-                yield begin, held
-            return
-        if begin + len(held) + len(more) >= end and not more.endswith(b"\n"):
-            more += _rest_of_line(file)
-        cut = more.rfind(b"\n") + 1
-        if cut:
-            block = b"".join((held, memoryview(more)[:cut])) if held or cut < len(more) else more
-            yield begin, block
-            begin, held = begin + len(block), more[cut:]
-        else:
-            held += more
-
-
-def _rest_of_line(file: IO[bytes]) -> bytes:
-    """Read up to the start of the next line, where the file is then positioned."""
-    found = b""
-    while b"\n" not in found:
-        more = file.read(1 << 16)
-        if not more:
-            return found
-        found += more
-    cut = found.index(b"\n") + 1
-    file.seek(cut - len(found), os.SEEK_CUR)
-    return found[:cut]
-
-
 def _is_one_object_a_line(text: bytes, lines: int) -> bool:
     """No value can continue from the closing brace of one line to the opening brace of the next."""
     return text.startswith(b"{") and text.endswith(b"}\n") and b"\r" not in text and text.count(b"}\n{") == lines - 1
 
 
-def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _is_beyond_limits(text: bytes) -> bool:
+    """Whether a line may be nested deeper, or hold a longer number or name, than Spark's parser takes; Arrow's knows no
+    such limits.
+    """
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _NEW_LINE)
+    longest = int(np.diff(ends, prepend=-1, append=len(text)).max())
+    return longest > _DEEPEST and any(_is_beyond_limit(line) for line in text.split(b"\n") if len(line) > _DEEPEST)
 
 
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace")
+def _is_beyond_limit(line: bytes) -> bool:
+    return (
+        line.count(b"[") + line.count(b"{") > _DEEPEST
+        or _TOO_MANY_DIGITS in line.translate(_DIGITS)
+        or any(len(part) > _LONGEST_NAME for part in line.split(b'"'))
+    )
 
 
 def _is_doubtful(values: pa.ChunkedArray) -> bool:

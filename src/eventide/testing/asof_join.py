@@ -24,6 +24,10 @@ class AsofJoin(Joins):
     def horizon(self) -> int:
         return (self._bound.tolerance or 0) + self.lateness
 
+    def output_watermark(self, watermark: int) -> int:
+        """Without a tolerance a row may wait for the next one as long as it takes."""
+        return min([watermark - self.horizon, *(kept.time for kept in self._waiting)])
+
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         passed = self._passed(watermark)
         fresh = [self.kept(row) for row in rows]

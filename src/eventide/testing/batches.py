@@ -39,6 +39,7 @@ class Payload:
     reason: str
     event_time: int | None
     original: Mapping[str, Any] = field(compare=False, hash=False, default_factory=dict)
+    source: str = field(compare=False, default="")
 
 
 @dataclass

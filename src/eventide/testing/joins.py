@@ -284,9 +284,8 @@ class PanesJoin(NearbyJoin):
 
     def until(self, side: int, time: int) -> int:
         """The end of the last pane of the other side that overlaps one of the row's own."""
-        mine, reach = self.panes(side, time), sum(window.size for window in self._windows)
-        other = [pane for ts in range(time - reach, time + reach + 1) for pane in self.panes(1 - side, ts)]
-        return max(pane[1] for pane in other if any(overlap(pane, own) for own in mine))
+        last = max(end for _, end in self.panes(side, time)) - 1
+        return max(end for _, end in self.panes(1 - side, last))
 
     def own_window(self, side: int, time: int) -> Window | None:
         return self.panes(side, time)[0] if side == self._tumbling else None

@@ -114,12 +114,15 @@ class ReferenceModel(BatchRunner):
     def _refused(self, step: Step, kind: str, refused: Refused) -> None:
         step.counts[kind] += 1
         if kind != "late" or self._keeps_late:
-            step.side.append(Payload(kind, refused.reason, refused.row.time, refused.row.original))
+            step.side.append(self._payload(kind, refused.reason, refused.row.time, refused.row))
 
     def _put_aside(self, step: Step, kind: str, reason: str, arrival: Arrival, time: int | None) -> None:
         step.counts[kind] += 1
         if kind != "late" or self._keeps_late:
-            step.side.append(Payload(kind, reason, time, arrival.original))
+            step.side.append(self._payload(kind, reason, time, arrival))
+
+    def _payload(self, kind: str, reason: str, time: int | None, row: Arrival | Timed) -> Payload:
+        return Payload(kind, reason, time, row.original, self.physical.inputs[row.input].source.name)
 
 
 def _handler(physical: Physical) -> LateDataHandler | None:

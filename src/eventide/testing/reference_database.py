@@ -18,6 +18,7 @@ from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Source
 from eventide.plan.physical import ProcessTimeWatermark
+from eventide.plan.reads import originals_of
 from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS, is_stream
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
@@ -122,8 +123,11 @@ class ReferenceDatabase:
         stream, is_late = self._state.catalog.resolve_readable(name)
         running = self._state.streams[stream]
         if is_late:
-            columns = [column.name for column in running.model.physical.inputs[0].columns]
-            return _result(columns, [dict(payload.original) for payload in running.side if payload.kind == "late"])
+            late = [payload for payload in running.side if payload.kind == "late"]
+            sides = originals_of(running.model.physical.stream.query)
+            names = list(dict.fromkeys(column.name for side in sides for column in side))
+            columns = names if len(sides) == 1 else ["source", *names]
+            return _result(columns, [{name: _late_row(each).get(name) for name in columns} for each in late])
         return _result([named.name for named in running.model.physical.outputs], running.main)
 
     def side_output(self, stream: str, kind: str | None = None) -> Result:
@@ -205,9 +209,13 @@ def _main_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(row[column.name] for column in source.columns) for row in rows)
 
 
+def _late_row(payload: Payload) -> dict[str, Any]:
+    return {"source": payload.source, **payload.original}
+
+
 def _late_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
     late = [payload for payload in step.side if payload.kind == "late" and payload.event_time is not None]
-    rows = [{ROWTIME_COLUMN: moment(payload.event_time or 0), **payload.original} for payload in late]
+    rows = [{ROWTIME_COLUMN: moment(payload.event_time or 0), **_late_row(payload)} for payload in late]
     return tuple(tuple(row.get(column.name) for column in source.columns) for row in rows)
 
 

@@ -41,6 +41,10 @@ class SessionJoin(Joins):
     def horizon(self) -> int:
         return self._gap + self.lateness
 
+    def output_watermark(self, watermark: int) -> int:
+        """Pairs of rows that came long ago are given when their sessions close."""
+        return min([watermark - self.horizon, *(session.start for session in self._sessions)])
+
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         self._flushed = [session for session in self._flushed if not self._is_over(session, watermark)]
         joining = []

@@ -116,10 +116,16 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         from eventide.storage.time_bound import TimeBoundFile
+        from eventide.storage.unreadable import UnreadableFiles
         from eventide.tasks.byte_ranges import FileRange, dealt_out
 
-        found = self._admission.files(start[_FILES], end[_FILES])
-        files = [FileRange(file.path, start[_FILES] + n, file.modified, 0, file.length) for n, file in enumerate(found)]
+        found = enumerate(self._admission.files(start[_FILES], end[_FILES]), start[_FILES])
+        gone = UnreadableFiles(self._settings.state_folder.parent).gone()
+        files = [
+            FileRange(file.path, number, file.modified, 0, file.length)
+            for number, file in found
+            if file.path not in gone
+        ]
         bound = TimeBoundFile(self._settings.bound).read()
         return [
             _Share(ranges, end[_AT], task, bound) for task, ranges in enumerate(dealt_out(files, self._settings.tasks))
@@ -129,12 +135,4 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from eventide.kernels.prefold import TimeBound
 
         scan: FusedScan = pickle.loads(self._settings.scan)
-        try:
-            yield from scan.read(partition.ranges, partition.at, partition.task, TimeBound(**partition.bound))
-        except FileNotFoundError as error:
-            from eventide.errors import SourceError
-
-            raise SourceError(
-                f"the file {error.filename} has gone since the stream found it",
-                help="put it back; delete or move files only after the stream has taken them in",
-            ) from None
+        yield from scan.read(partition.ranges, partition.at, partition.task, TimeBound(**partition.bound))

@@ -9,11 +9,11 @@ from pathlib import Path
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from eventide.connectors.contract import CORRUPT, PASSED, hidden, user_schema
 from eventide.connectors.files import data_source as fused_files
 from eventide.connectors.files.data_source import FusedFiles, ScanSettings
+from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.listing import local_path
 from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND, parse_duration
@@ -21,7 +21,7 @@ from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.physical import Fusion
-from eventide.tasks.fused_scan import SCANNED, FusedScan, Resolution
+from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines, RawLines
 from eventide.tasks.packing import PACKED, Packing, spark_ddl
 from eventide.tasks.row_groups import RowGroups
@@ -78,26 +78,10 @@ def settings_of(source: Source, scan: FusedScan, state_folder: Path, bound: Path
 def decoded(frame: DataFrame, source: Source, columns: tuple[tuple[str, str], ...]) -> DataFrame:
     """The lines that a scan left to Spark as rows of the source; packed rows pass in the column PASSED.
 
-    A line that is an array is a row per element, as in Spark's own reader. Only `columns` are decoded.
+    Only `columns` are decoded.
     """
-    schema, names = user_schema(source), {name for name, _ in columns}
-    read = StructType([field for field in schema.fields if field.name in names])
-    one = StructType([*read.fields, StructField(CORRUPT, StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
-    single = F.array(F.from_json("row", one, options))
-    several = F.transform(
-        F.from_json("row", ArrayType(read), {"timeZone": "UTC"}),
-        lambda each: F.struct(
-            *[each[field.name].alias(field.name) for field in read.fields], F.lit(None).cast("string").alias(CORRUPT)
-        ),
-    )
-    values = F.when(F.ltrim("row").startswith("["), F.coalesce(several, single)).otherwise(single)
-    passed = F.when(F.col("row").isNull(), F.struct(*PACKED.names)).alias(PASSED)
-    rows = frame.select(passed, "seq", "received", F.explode(values).alias("value"))
-    own = [
-        (F.col(f"value.{backticked(field.name)}") if field.name in names else F.lit(None).cast(field.dataType)).alias(
-            field.name
-        )
-        for field in schema.fields
-    ]
-    return rows.select(*own, *hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}")), PASSED)
+    schema, passed = user_schema(source), F.when(F.col(ROW).isNull(), F.struct(*PACKED.names)).alias(PASSED)
+    lines = frame.select(passed, "seq", RECEIVED, F.col(ROW).alias(LINE))
+    rows = rows_of_lines(lines, schema, {name for name, _ in columns})
+    own = [F.col(backticked(field.name)) for field in schema.fields]
+    return rows.select(*own, *hidden(F.col("seq"), F.col(RECEIVED), F.col(CORRUPT)), PASSED)

@@ -6,6 +6,8 @@ meant literally. A folder stands for the files directly in it. Names that begin 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import time
@@ -73,20 +75,20 @@ class Listing:
             child = os.path.join(folder, part)
             return [child] if os.path.exists(child) else []
         matches = name_pattern(part).fullmatch
-        return sorted(
-            os.path.join(folder, name) for name in os.listdir(folder) if matches(name) and not _is_hidden(name)
-        )
+        with _readable(folder):
+            names = os.listdir(folder)
+        return sorted(os.path.join(folder, name) for name in names if matches(name) and not _is_hidden(name))
 
     def _files(self, folder: str, known: Container[str]) -> Iterator[FoundFile]:
         if not self._watch(folder):
             return
         prefix = folder if folder.endswith("/") else folder + "/"
-        with os.scandir(folder) as entries:
+        with _readable(folder), os.scandir(folder) as entries:
             for entry in entries:
                 path = prefix + entry.name
                 if path in known or _is_hidden(entry.name):
                     continue
-                if entry.is_file():
+                if _is_file(entry):
                     yield from _found(path, entry.stat)
                 elif "=" in entry.name and entry.is_dir():
                     raise SourceError(
@@ -180,10 +182,31 @@ def _changed(folder: str) -> int | None:
         return None
 
 
+@contextlib.contextmanager
+def _readable(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise SourceError(
+            f"the folder {folder} cannot be read: {error.strerror}", help="let the user who runs the stream read it"
+        ) from None
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError as error:
+        if error.errno != errno.ELOOP:  # a link that leads to itself leads nowhere
+            raise
+        return False
+
+
 def _found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]:
-    """The file, unless it has disappeared meanwhile."""
+    """The file, unless it has disappeared meanwhile, or is a link that leads nowhere."""
     try:
         status = stat()
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
         return
     yield FoundFile(path, status.st_mtime_ns // 1000, status.st_size)

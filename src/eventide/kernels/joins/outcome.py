@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.contract import TS, Output, Store
-from eventide.kernels.joins.meeting import Meeting
 from eventide.kernels.joins.pairs import Matches, PairTables, gives_pairs, keeps
+from eventide.kernels.joins.partner_times import PartnerTimes
 from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side
 from eventide.kernels.joins.unmatched import ENTRY, FOR_EVER, WINDOW, Unmatched, among
 from eventide.kernels.state.row_index import HASH
@@ -54,8 +54,8 @@ class Noted:
 
 
 class Outcome:
-    def __init__(self, spec: JoinSpec, sides: tuple[Side, Side], meeting: Meeting) -> None:
-        self._kind, self._sides, self._meeting = spec.kind, sides, meeting
+    def __init__(self, spec: JoinSpec, sides: tuple[Side, Side], partner_times: PartnerTimes) -> None:
+        self._kind, self._sides, self._partner_times = spec.kind, sides, partner_times
         self._tables = PairTables(spec, sides)
         self._unmatched = {
             number: Unmatched(sides[number], spec.fingerprint()) for number in (0, 1) if keeps(spec.kind, number)
@@ -80,8 +80,8 @@ class Outcome:
         true_ones = self._tables.true_ones(found)
         if len(true_ones) < len(found.left_at):
             found = found.chosen(true_ones)
-        at, window = self._meeting.pair_windows(found.left_ts, found.right_ts, closed)
-        if len(at) != len(found.left_at) or self._meeting.windows_per_row > 1:
+        at, window = self._partner_times.pair_windows(found.left_ts, found.right_ts, closed)
+        if len(at) != len(found.left_at) or self._partner_times.windows_per_row > 1:
             found = found.chosen(at)
         if len(found.left_at) == 0:
             return None
@@ -92,7 +92,7 @@ class Outcome:
             self._note(side, found, window, noted[side])
         if not gives_pairs(self._kind):
             return None
-        bounds = self._meeting.pair_bounds(found.left_ts, found.right_ts, window)
+        bounds = self._partner_times.pair_bounds(found.left_ts, found.right_ts, window)
         return self._tables.pairs(found, bounds), None if bounds is None else bounds[1]
 
     def settle(
@@ -100,19 +100,19 @@ class Outcome:
     ) -> None:
         """Keep what is to be known of the rows of this call: who waits, and who of the earlier ones has matched."""
         for side, unmatched in self._unmatched.items():
-            rows, per_row = fresh[side].rows, self._meeting.windows_per_row
+            rows, per_row = fresh[side].rows, self._partner_times.windows_per_row
             entry, due, _, _ = noted[side].before(arrived, per_row)
             unmatched.match(entry, due, store)
             ts = ints(rows, TS)
-            at, window = self._meeting.row_windows(side, ts, closed)
+            at, window = self._partner_times.row_windows(side, ts, closed)
             entry = self._entries(side, rows, at, window)
             waits = np.flatnonzero(~among(entry, noted[side].entries))
             at, entry, window = at[waits], entry[waits], window[waits]
-            unmatched.wait(rows, at, entry, window, self._meeting.ends(side, ts[at], window), store)
+            unmatched.wait(rows, at, entry, window, self._partner_times.ends(side, ts[at], window), store)
 
     def marks(self, arrived: int, noted: tuple[Noted, Noted]) -> pa.Table:
         """Of left rows that have matched for the first time."""
-        entry, _, ts, hashes = noted[0].before(arrived, self._meeting.windows_per_row)
+        entry, _, ts, hashes = noted[0].before(arrived, self._partner_times.windows_per_row)
         return pa.Table.from_arrays([pa.array(ts), pa.array(hashes), pa.array(entry)], schema=MARKS)
 
     def pass_time(self, until: int, store: Store, output: Output) -> None:
@@ -138,7 +138,7 @@ class Outcome:
         if rows.num_rows:
             ts, window = ints(rows, TS), ints(rows, WINDOW)
             columns = [column(rows, field.name) for field in self._sides[side].shown_schema]
-            bounds = self._meeting.row_bounds(side, ts, window)
+            bounds = self._partner_times.row_bounds(side, ts, window)
             output.main.append(self._tables.alone(side, columns, ts, bounds))
             output.events[f"{self._sides[side].name}_alone"] += rows.num_rows
 
@@ -153,15 +153,17 @@ class Outcome:
         found, window = found.chosen(first), window[first]
         self._note(0, found, window, noted)
         columns = [values.take(pa.array(found.left_at)) for values in self._sides[0].columns(found.left)]
-        bounds = self._meeting.row_bounds(0, found.left_ts, window)
+        bounds = self._partner_times.row_bounds(0, found.left_ts, window)
         return self._tables.alone(0, columns, found.left_ts, bounds), None if bounds is None else bounds[1]
 
     def _note(self, side: int, found: Matches, window: Ints, noted: Noted) -> None:
         rows, at = (found.left, found.left_at) if side == 0 else (found.right, found.right_at)
         ts = ints(rows, TS)[at]
-        entry, due = self._entries(side, rows, at, window), self._meeting.ends(side, ts, window)
+        entry, due = self._entries(side, rows, at, window), self._partner_times.ends(side, ts, window)
         noted.add(entry, due, ts, ints(rows, HASH)[at])
 
     def _entries(self, side: int, rows: pa.Table, at: Ints, window: Ints) -> Ints:
         ts = ints(rows, TS)[at]
-        return ints(rows, ARRIVAL)[at] * self._meeting.windows_per_row + self._meeting.ordinal(side, ts, window)
+        return ints(rows, ARRIVAL)[at] * self._partner_times.windows_per_row + self._partner_times.ordinal(
+            side, ts, window
+        )

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.contract import TS, Batch, Clock, Output, Store
-from eventide.kernels.joins.meeting import Meeting, closed_windows
 from eventide.kernels.joins.memory import Memory, MemoryBlob
 from eventide.kernels.joins.outcome import MARKS, Outcome
 from eventide.kernels.joins.pairs import Matches
+from eventide.kernels.joins.partner_times import PartnerTimes, closed_windows
 from eventide.kernels.joins.sides import Fresh, Side, Taking
 from eventide.kernels.joins.unmatched import DUE, ENTRY, FOR_EVER
 from eventide.kernels.state.codec import Codec
@@ -44,18 +44,20 @@ class _State:
     held: tuple[Slots, Slots]
     passed: int | None
 
-    def closed(self, meeting: Meeting) -> int | None:
-        return meeting.last_closed(self.passed, self.memory.flushed)
+    def closed(self, partner_times: PartnerTimes) -> int | None:
+        return partner_times.last_closed(self.passed, self.memory.flushed)
 
 
 class RangeJoin:
-    def __init__(self, spec: JoinSpec, meeting: Meeting) -> None:
-        self._meeting, self._lateness, self._at_close = meeting, spec.lateness, spec.at_close
+    def __init__(self, spec: JoinSpec, partner_times: PartnerTimes) -> None:
+        self._partner_times, self._lateness, self._at_close = partner_times, spec.lateness, spec.at_close
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
-        self._indexes = tuple(RowIndex(side.name, side.schema, plan, meeting.width, MARKS) for side in self._sides)
-        self._outcome = Outcome(spec, self._sides, meeting)
+        self._indexes = tuple(
+            RowIndex(side.name, side.schema, plan, partner_times.width, MARKS) for side in self._sides
+        )
+        self._outcome = Outcome(spec, self._sides, partner_times)
         self._memory = MemoryBlob(plan)
         waiting = pa.schema([pa.field(DUE, pa.int64()), *spec.main_schema])
         self._waiting = TimeLog("pairs", Codec(plan, waiting), DUE)
@@ -80,7 +82,7 @@ class RangeJoin:
         state, output = self._begin(clock, store)
         self._release(FOR_EVER, store, output)
         self._outcome.flush(until, store, output)
-        closes_windows = self._meeting.flush_is_over(until) is not None
+        closes_windows = self._partner_times.flush_is_over(until) is not None
         for side in (0, 1) if closes_windows else self._outcome.kept_sides:
             self._indexes[side].forget(lambda last: last <= until, state.held[side], store)
         if closes_windows:
@@ -104,12 +106,12 @@ class RangeJoin:
         for side, index in enumerate(self._indexes):
             index.forget(partial(self._is_over, side, passed), state.held[side], store)
         memory = state.memory
-        if memory.flushed is not None and (self._meeting.flush_is_over(memory.flushed) or 0) <= passed:
+        if memory.flushed is not None and (self._partner_times.flush_is_over(memory.flushed) or 0) <= passed:
             memory.flushed, memory.changed = None, True
         self._count_closed(state, output)
 
     def _is_over(self, side: int, passed: int, ts: int) -> bool:
-        return int(self._meeting.waits_until(side, np.array([ts]))[0]) <= passed
+        return int(self._partner_times.waits_until(side, np.array([ts]))[0]) <= passed
 
     def _release(self, until: int, store: Store, output: Output) -> None:
         """Pairs that waited for their windows to close."""
@@ -121,7 +123,7 @@ class RangeJoin:
             output.main.append(pairs.take(pa.array(order)).drop_columns([DUE]).combine_chunks())
 
     def _count_closed(self, state: _State, output: Output) -> None:
-        grid, memory = self._meeting.grid, state.memory
+        grid, memory = self._partner_times.grid, state.memory
         if grid is None:
             return
         last = closed_windows(grid, state.passed, memory.flushed)
@@ -142,7 +144,7 @@ class RangeJoin:
         memory.arrived += sum(side.rows.num_rows for side in packed)
         left, right = (self._on_time(side, packed[side], batch, state, output) for side in (0, 1))
         fresh = (left, right)
-        closed, noted = state.closed(self._meeting), self._outcome.notes()
+        closed, noted = state.closed(self._partner_times), self._outcome.notes()
         ready: list[pa.Table] = []
         for found, done in self._candidates(fresh, state, store):
             given = self._outcome.given(found, done, closed, noted, output)
@@ -160,16 +162,16 @@ class RangeJoin:
     def _on_time(self, side: int, fresh: Fresh, batch: Batch, state: _State, output: Output) -> Fresh:
         ts = ints(fresh.rows, TS)
         late = ~self._alive(side, ts, state)
-        missed = self._meeting.missed(side, ts) if late.any() else None
+        missed = self._partner_times.missed(side, ts) if late.any() else None
         return self._taking.without_late(side, fresh, late, missed, batch, output)
 
     def _alive(self, side: int, ts: Ints, state: _State) -> Mask:
         """Whether rows with these times can still find partners."""
         alive = np.ones(len(ts), np.bool_)
         if state.passed is not None:
-            alive &= self._meeting.waits_until(side, ts) > state.passed
+            alive &= self._partner_times.waits_until(side, ts) > state.passed
         if state.memory.flushed is not None:
-            alive &= ~self._meeting.is_flushed(side, ts, state.memory.flushed)
+            alive &= ~self._partner_times.is_flushed(side, ts, state.memory.flushed)
         return alive
 
     def _candidates(self, fresh: tuple[Fresh, Fresh], state: _State, store: Store) -> Iterator[tuple[Matches, Ints]]:
@@ -184,7 +186,7 @@ class RangeJoin:
             yield Matches(left, at, right, other), _NOTHING
 
     def _questions(self, side: int, rows: pa.Table) -> Questions:
-        return Questions(ints(rows, HASH), *self._meeting.partners(side, ints(rows, TS)))
+        return Questions(ints(rows, HASH), *self._partner_times.partners(side, ints(rows, TS)))
 
     def _from_store(
         self, side: int, asked: Questions, state: _State, store: Store
@@ -211,8 +213,8 @@ class RangeJoin:
         return table.filter(pa.array(~waits))
 
     def _count_opened(self, side: int, rows: pa.Table, state: _State) -> None:
-        grid = self._meeting.grid
-        if grid is not None and self._meeting.is_counted(side) and rows.num_rows:
+        grid = self._partner_times.grid
+        if grid is not None and self._partner_times.is_counted(side) and rows.num_rows:
             state.memory.slices = np.union1d(state.memory.slices, grid.slices_of(ints(rows, TS)))
 
     def _finish(self, state: _State, store: Store, output: Output) -> Output:
@@ -224,8 +226,8 @@ class RangeJoin:
         size = sum(index.state_bytes(store) for index in self._indexes)
         size += self._outcome.state_bytes(store) + self._waiting.state_bytes(store)
         output.gauges.update(left_buffered=left, right_buffered=right, buffer_size=left + right, state_bytes=size)
-        if self._meeting.grid is not None:
-            open_windows = self._meeting.grid.windows_over(state.memory.slices, state.memory.closed)
+        if self._partner_times.grid is not None:
+            open_windows = self._partner_times.grid.windows_over(state.memory.slices, state.memory.closed)
             output.gauges["open_windows"] = len(open_windows)
         return output
 
@@ -234,13 +236,13 @@ class RangeJoin:
         moments = [self._outcome.earliest(store), self._waiting.earliest(store)]
         for side, held in enumerate(state.held):
             if held.slots:
-                ends = self._meeting.waits_until(side, np.array([slot.last for slot in held.slots]))
+                ends = self._partner_times.waits_until(side, np.array([slot.last for slot in held.slots]))
                 moments.append(int(ends.min()))
         if state.memory.flushed is not None:
-            moments.append(self._meeting.flush_is_over(state.memory.flushed))
-        if self._meeting.grid is not None and len(state.memory.slices):
-            windows = self._meeting.grid.windows_over(state.memory.slices, state.memory.closed)
-            moments += [self._meeting.grid.closes_at(int(window)) for window in windows[:1]]
+            moments.append(self._partner_times.flush_is_over(state.memory.flushed))
+        if self._partner_times.grid is not None and len(state.memory.slices):
+            windows = self._partner_times.grid.windows_over(state.memory.slices, state.memory.closed)
+            moments += [self._partner_times.grid.closes_at(int(window)) for window in windows[:1]]
         known = [moment for moment in moments if moment is not None]
         if not known:
             return None

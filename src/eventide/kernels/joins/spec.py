@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import OLDEST, ROWTIME, WINDOW_END, WINDOW_START, Gauges, InputSpec, Kernel
 from eventide.kernels.joins.asof_join import AsofJoin
-from eventide.kernels.joins.meeting import meeting_of
+from eventide.kernels.joins.partner_times import partner_times_of
 from eventide.kernels.joins.range_join import RangeJoin
 from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
@@ -105,7 +105,7 @@ class JoinSpec:
             case Asof():
                 return AsofJoin(self, self.bound)
             case _:
-                return RangeJoin(self, meeting_of(self.bound))
+                return RangeJoin(self, partner_times_of(self.bound))
 
     def _layout(self) -> str:
         """The kernel, the version of its state, and the parameters without which the state means something else."""

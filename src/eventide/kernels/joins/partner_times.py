@@ -20,7 +20,7 @@ from eventide.plan.windows import Tumble
 Bounds = tuple[Ints, Ints]
 
 
-class Meeting(ABC):
+class PartnerTimes(ABC):
     """Side 0 is the left one. Times are microseconds; ranges of times include both ends."""
 
     windows_per_row = 1
@@ -88,7 +88,7 @@ class Meeting(ABC):
 
 
 @dataclass(frozen=True)
-class IntervalMeeting(Meeting):
+class IntervalPartners(PartnerTimes):
     bound: Interval
 
     @property
@@ -105,7 +105,7 @@ class IntervalMeeting(Meeting):
 
 
 @dataclass(frozen=True)
-class WindowMeeting(Meeting):
+class WindowPartners(PartnerTimes):
     """Tumbling, hopping and cumulating windows; a pair and a row count once for each of theirs."""
 
     _grid: Grid
@@ -170,7 +170,7 @@ class WindowMeeting(Meeting):
 
 
 @dataclass(frozen=True)
-class PaneMeeting(Meeting):
+class PanePartners(PartnerTimes):
     """Tumbling panes of one side with the sliding panes of the other.
 
     A pair's window is the tumbling pane, whichever side it is of; a sliding row without partner has none, being in
@@ -252,15 +252,15 @@ def closed_windows(grid: Grid, passed: int | None, flushed: int | None) -> int |
     return latest(grid.last_closed(passed), None if flushed is None else grid.last_begun(flushed))
 
 
-def meeting_of(bound: JoinBound) -> Meeting:
+def partner_times_of(bound: JoinBound) -> PartnerTimes:
     match bound:
         case Interval():
-            return IntervalMeeting(bound)
+            return IntervalPartners(bound)
         case SameWindow(window=window):
-            return WindowMeeting(grid_of(window, 0))
+            return WindowPartners(grid_of(window, 0))
         case OverlappingPanes(left=left, right=right):
             side = 0 if isinstance(left, Tumble) else 1
             tumbling, sliding = (left, right) if side == 0 else (right, left)
-            return PaneMeeting(grid_of(tumbling, 0), grid_of(sliding, 0), side)
+            return PanePartners(grid_of(tumbling, 0), grid_of(sliding, 0), side)
         case _:
             raise EngineError(f"{type(bound).__name__} is no join by ranges of time")

@@ -1,0 +1,27 @@
+"""Files at which a stream has stopped because they could not be read. One that has gone since is left out; one that the
+stream could have read, had it still been there, never is.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from eventide.storage.atomic import read_json, write_json
+
+
+class UnreadableFiles:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "unreadable.json"
+
+    def note(self, path: str) -> None:
+        known = self._names()
+        if path not in known:
+            write_json(self._path, [*known, path])
+
+    def gone(self) -> set[str]:
+        """Those that are not there any more."""
+        return {path for path in self._names() if not os.path.exists(path)}
+
+    def _names(self) -> list[str]:
+        return read_json(self._path) or []
