@@ -32,6 +32,7 @@ class FakeDatabase:
             sources={"clicks": SimpleNamespace(columns=(column,))},
             streams={"per_user": SimpleNamespace(name="per_user")},
             sinks={},
+            views={},
         )
 
     def execute(self, sql: str) -> FakeResult:
