@@ -10,6 +10,7 @@ from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from eventide.connectors import paced_reader
 from eventide.connectors.contract import CORRUPT, PASSED, hidden, user_schema
 from eventide.connectors.files import data_source as fused_files
 from eventide.connectors.files.data_source import FusedFiles, ScanSettings
@@ -29,7 +30,8 @@ from eventide.tasks.row_groups import RowGroups
 
 def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     """Packed rows, and lines that Spark must decode."""
-    cloudpickle.register_pickle_by_value(fused_files)  # type: ignore[no-untyped-call]  # so that planning a batch imports nothing
+    for module in (fused_files, paced_reader):  # so that planning a batch imports nothing
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     spark.createDataFrame(
         [], "nothing int"
     )  # makes this session the active one, which is where Spark looks up data sources
