@@ -146,7 +146,7 @@ def _value(text: Column, type: DataType, times: str | None) -> Column:
     if isinstance(type, BinaryType):
         return F.try_to_binary(text, F.lit("base64"))
     if isinstance(type, ArrayType | MapType | StructType):
-        return F.from_json(text, type, {"mode": "PERMISSIVE", "timeZone": "UTC"})
+        return F.from_json(text, type.json(), {"mode": "PERMISSIVE", "timeZone": "UTC"})
     if isinstance(type, TimestampType):
         return timestamp_of(text) if times is None else F.try_to_timestamp(text, F.lit(times))
     return text.try_cast(type)
