@@ -44,6 +44,7 @@ class _Declared:
     messages: list[tuple[Token, Token, Token]] = field(default_factory=list)  # column of the message, field, type
     watermark: tuple[_Path, int | Span] | None = None  # column or field, lag or an expression
     dedup: tuple[list[_Path], int] | None = None
+    metadata: dict[str, tuple[str, Token]] = field(default_factory=dict)  # by column: what of a message it holds
 
 
 def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
@@ -79,7 +80,8 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> Source:
     connector = SOURCE_CONNECTORS[connector_name]
     columns = _columns(declared, connector, connector_name, cursor, at)
     build = _SourceBuilder(cursor, columns, declared, options)
-    source = Source(name, columns, connector_name, options=own_options(options, connector))
+    metadata = _checked_metadata(declared, connector, connector_name, cursor)
+    source = Source(name, columns, connector_name, metadata=metadata, options=own_options(options, connector))
     skew = options.duration("max_future_skew")
     return replace(
         source,
@@ -214,7 +216,42 @@ def _column(cursor: Cursor, declared: _Declared) -> Column:
         raise cursor.error("NOT NULL is not checked", "leave it out; filter with WHERE ... IS NOT NULL in the stream")
     if cursor.at_words("COMMENT"):
         raise cursor.error("columns take no COMMENT", "write it as -- comment")
+    if cursor.at_words("METADATA"):
+        declared.metadata[name] = _metadata(cursor, name)
     return Column(name, type_name)
+
+
+def _metadata(cursor: Cursor, column: str) -> tuple[str, Token]:
+    """`METADATA [FROM 'key'] [VIRTUAL]`, as in Flink: without FROM the column's own name."""
+    token = cursor.next()
+    key = column
+    if cursor.accept("FROM"):
+        token = cursor.next()
+        if token.token_type != TokenType.STRING:
+            raise error_at(cursor.sql, token, "what a column holds stands in quotes", "write METADATA FROM 'timestamp'")
+        key = token.text
+    cursor.accept("VIRTUAL")
+    return key.lower(), token
+
+
+def _checked_metadata(declared: _Declared, connector: Connector, name: str, cursor: Cursor) -> dict[str, str]:
+    """By column what of a message it holds; an error at what this connector does not have."""
+    types = {column.name: column.type for column in declared.columns}
+    for column, (key, token) in declared.metadata.items():
+        if not connector.metadata:
+            raise error_at(
+                cursor.sql,
+                token,
+                f"the connector '{name}' has no METADATA",
+                "leave it out, or use a connector that has",
+            )
+        if key not in connector.metadata:
+            raise error_at(cursor.sql, token, f"a message has no '{key}'", suggest(key, connector.metadata))
+        if types[column].replace(" ", "") not in connector.metadata[key]:
+            choices = " or ".join(type.upper() for type in connector.metadata[key])
+            message = f"the {key} of a message cannot be read as {types[column].upper()}"
+            raise error_at(cursor.sql, token, message, f"declare {column} {choices}")
+    return {column: key for column, (key, _) in declared.metadata.items()}
 
 
 def _columns(declared: _Declared, connector: Connector, name: str, cursor: Cursor, at: Token) -> tuple[Column, ...]:
