@@ -122,7 +122,7 @@ def test_random_files_mean_the_same_on_both_roads(
 
 
 @pytest.mark.slow
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(FILES)
 def test_many_random_files_mean_the_same_on_both_roads(
     db_factory: Factory, files: list[tuple[list[bytes], bytes, bytes, bool]]
