@@ -141,7 +141,7 @@ class Database:
         return self._select(statement)
 
     def _create(self, statement: st.Create) -> Result:
-        name = self._kept_name(st.name_of(statement))
+        name = self._kept_name(statement.name)
         if name in self._restored and not statement.or_replace and not statement.if_not_exists:
             self._check_same(statement, name)
             self._restored.discard(name)

@@ -15,10 +15,11 @@ from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
+from eventide.sql.lower_source import lower_sink, lower_source
 from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
-from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement, name_of
+from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement
 from eventide.sql.syntax import EmitNode
 from eventide.sql.views import expanded, mentioned
 
@@ -44,8 +45,8 @@ class Catalog:
         """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
         if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
             if isinstance(statement, CreateSource | CreateSink):
-                made = statement.source if isinstance(statement, CreateSource) else statement.sink
-                refuse_secrets(made.options, f"{made.name}")
+                made = lower_source(statement) if isinstance(statement, CreateSource) else lower_sink(statement)
+                refuse_secrets(made.options, made.name)
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
@@ -201,7 +202,7 @@ class Catalog:
         return other
 
     def _create(self, statement: Create) -> bool:
-        kind, name = _kind(statement), name_of(statement)
+        kind, name = _kind(statement), statement.name
         existing = _find(self._objects(kind), name)
         if existing is not None and statement.if_not_exists:
             return False
@@ -223,21 +224,21 @@ class Catalog:
         self.inner, self.views, self._texts, self._mentions = other.inner, other.views, other._texts, other._mentions
 
     def _add(self, statement: Create) -> None:
-        name = name_of(statement)
+        name = statement.name
         self._check_free(name)
         if not self._allow_jvm_calls:
             refuse_jvm_calls(statement)
         match statement:
             case CreateSource():
-                self.sources[name] = statement.source
+                self.sources[name] = lower_source(statement)
             case CreateStream():
                 if statement.emit.late_to is not None:
                     self._check_free(statement.emit.late_to, but=name)
                 *inner, self.streams[name] = self.lower(statement)
                 self.inner |= {stream.name: stream for stream in inner}
             case CreateSink():
-                reads = statement.sink.stream
-                self.sinks[name] = replace(statement.sink, stream=None if reads is None else self._readable_name(reads))
+                reads = None if statement.stream is None else self._readable_name(statement.stream)
+                self.sinks[name] = replace(lower_sink(statement), stream=reads)
             case CreateView():
                 self.lower_view(statement)
                 self.views[name] = statement

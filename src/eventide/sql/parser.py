@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.plan.names import quoted
@@ -13,8 +15,6 @@ from eventide.sql.options import SIDE_OPTIONS, STREAM_OPTIONS, Options, check_op
 from eventide.sql.query import parse_query
 from eventide.sql.statements import (
     Create,
-    CreateSink,
-    CreateSource,
     CreateStream,
     CreateView,
     Describe,
@@ -99,9 +99,9 @@ def _parse_create(cursor: Cursor) -> Create:
     name, token = object_name(cursor, kind.lower())
     text = cursor.span.text
     if kind == "SOURCE":
-        return CreateSource(text, parse_source(cursor, name, token), or_replace, if_not_exists)
+        return replace(parse_source(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "SINK":
-        return CreateSink(text, parse_sink(cursor, name, token), or_replace, if_not_exists)
+        return replace(parse_sink(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "VIEW":
         return CreateView(text, name, _view_query(cursor, name), or_replace, if_not_exists)
     options = check_options(read_options(cursor), {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
