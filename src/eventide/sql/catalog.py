@@ -177,7 +177,7 @@ class Catalog:
         rest = self.without(self.stream(statement.name).name)
         rest._add(statement)
         rest._check_sinks(statement.name)
-        self._become(rest)
+        self.become(rest)
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], allow_jvm_calls: bool = False) -> Catalog:
@@ -216,10 +216,11 @@ class Catalog:
         rest._add(statement)
         if isinstance(statement, CreateStream):
             rest._check_sinks(statement.name)
-        self._become(rest)
+        self.become(rest)
         return True
 
-    def _become(self, other: Catalog) -> None:
+    def become(self, other: Catalog) -> None:
+        """Hold what another catalog holds, in place of what is here."""
         self.sources, self.streams, self.sinks = other.sources, other.streams, other.sinks
         self.inner, self.views, self._texts, self._mentions = other.inner, other.views, other._texts, other._mentions
 
