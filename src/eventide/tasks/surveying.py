@@ -115,4 +115,4 @@ def _spread(tickets: Tickets, is_good: Bools) -> Tickets:
     if is_good.all():
         return tickets
     places = np.maximum(np.cumsum(is_good) - 1, 0)
-    return Tickets(tickets.slice[places], tickets.before[places], tickets.mark[places])
+    return Tickets(tickets.slice[places], tickets.before[places], tickets.flags[places])

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import TS, Batch, Clock, Output, Store
 from eventide.kernels.joins.memory import Memory, MemoryBlob
-from eventide.kernels.joins.outcome import MARKS, Outcome
+from eventide.kernels.joins.outcome import MATCHED, Outcome
 from eventide.kernels.joins.pairs import Matches
 from eventide.kernels.joins.partner_times import PartnerTimes, closed_windows
 from eventide.kernels.joins.sides import Fresh, Side, Taking
@@ -55,7 +55,7 @@ class RangeJoin:
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
         self._indexes = tuple(
-            RowIndex(side.name, side.schema, plan, partner_times.width, MARKS) for side in self._sides
+            RowIndex(side.name, side.schema, plan, partner_times.width, MATCHED) for side in self._sides
         )
         self._outcome = Outcome(spec, self._sides, partner_times)
         self._memory = MemoryBlob(plan)
@@ -156,8 +156,8 @@ class RangeJoin:
         for side in (0, 1):
             self._indexes[side].add(fresh[side].able, state.held[side], store)
             self._count_opened(side, fresh[side].rows, state)
-        if self._outcome.needs_marks:
-            self._indexes[0].mark(self._outcome.marks(memory.arrived, noted), state.held[0], store)
+        if self._outcome.remembers_matches:
+            self._indexes[0].note(self._outcome.newly_matched(memory.arrived, noted), state.held[0], store)
 
     def _on_time(self, side: int, fresh: Fresh, batch: Batch, state: _State, output: Output) -> Fresh:
         ts = ints(fresh.rows, TS)
@@ -198,7 +198,7 @@ class RangeJoin:
             alive = np.flatnonzero(self._alive(side, ts, state))
             some = np.flatnonzero(held.asked)
             question = Questions(asked.hashes[some], asked.first[some], asked.last[some])
-            done = ints(held.marks, ENTRY)
+            done = ints(held.notes, ENTRY)
             for at, other in candidates(question, ints(held.rows, HASH)[alive], ts[alive]):
                 yield (some[at], alive[other]), held.rows, done
 

@@ -37,7 +37,7 @@ CUT, CUT_AT = "cut", "cut_at"  # rows up to the time CUT that came before the nu
 _NO_CUT = -NEVER
 OPEN, CLOSED, FLUSHED = 0, 1, 2  # in the column GONE; a flushed session is remembered and has no rows
 _HEAD = (START, END, SINCE, UNTIL, CUT, CUT_AT, SIDE, GONE)
-_NO_MARKS = pa.schema([(TS, pa.int64()), (HASH, pa.int64())])
+_NO_NOTES = pa.schema([(TS, pa.int64()), (HASH, pa.int64())])
 
 
 @dataclass
@@ -81,7 +81,7 @@ class SessionJoin:
         keys = [pa.field(key, kind) for key, kind in zip(spec.keys, spec.key_types, strict=True)]
         self._schema = pa.schema([*head, *keys])
         self._sessions = KeyedTable("sessions", self._schema, plan, _summary, waiting=np.minimum)
-        self._indexes = tuple(RowIndex(side.name, side.schema, plan, bound.gap, _NO_MARKS) for side in self._sides)
+        self._indexes = tuple(RowIndex(side.name, side.schema, plan, bound.gap, _NO_NOTES) for side in self._sides)
         self._pairs = SessionPairs(spec, self._sides)
         self._memory = MemoryBlob(plan)
 
