@@ -23,7 +23,7 @@ from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
-from eventide.storage.unreadable import UnreadableFiles
+from eventide.storage.unreadable_files import UnreadableFiles
 
 
 class RunningStream:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.errors import SqlError
-from eventide.sql.intervals import read_interval
+from eventide.sql.interval_literals import read_interval
 from eventide.sql.tokens import Span, closing, error_at, is_close, is_open, word
 
 # Words that begin the next clause and so are never a name without quotes.

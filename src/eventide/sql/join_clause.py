@@ -12,7 +12,7 @@ from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Hop, PanedWindow, Session, Tumble
 from eventide.sql.clauses import at_clause
 from eventide.sql.cursor import Cursor, is_name
-from eventide.sql.intervals import interval_of
+from eventide.sql.interval_literals import interval_of
 from eventide.sql.syntax import FromNode, JoinNode, Within
 from eventide.sql.tokens import Span, calls, ends_operand, split_commas, word
 from eventide.sql.window_functions import window_without_time

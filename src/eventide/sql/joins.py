@@ -12,10 +12,10 @@ from eventide.sql.emits import AT_CLOSE, of_join
 from eventide.sql.join_bounds import Bounded, BoundFinder
 from eventide.sql.join_conditions import Sorted, conjunction, sort_conditions
 from eventide.sql.join_outputs import AboveJoin, join_outputs, refuse_windows
+from eventide.sql.join_pairs import Names, pair_columns, pair_scope
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import Side, lower_side
 from eventide.sql.join_windows import Conditions
-from eventide.sql.pairs import Names, pair_columns, pair_scope
 from eventide.sql.relations import Composing
 from eventide.sql.scope import Scope, TimeOf, references, refuse_quoted_columns
 from eventide.sql.syntax import EmitNode, FromNode, JoinNode, SelectNode, SubqueryRef

@@ -27,7 +27,7 @@ from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import END, HASH, NEVER, START, Directory, KeyedTable, Summary
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.vector.columns import Ints, Mask, column, ints
-from eventide.kernels.vector.nearest import Accept, Moments, Timeline, numbered
+from eventide.kernels.vector.nearest import Accept, GroupTimes, Timeline, numbered
 from eventide.plan.joins import Asof, Nearest
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class AsofJoin:
     def _best(self, left: pa.Table, choices: pa.Table, group: Ints, timeline: Timeline) -> Ints:
         """Of each left row the place of its answer, or -1."""
         bound, ts, moments = self._bound, ints(choices, TS), ints(left, TS)
-        asked, accept = Moments(group, moments), self._accept(left, choices)
+        asked, accept = GroupTimes(group, moments), self._accept(left, choices)
         if len(ts) == 0:
             return np.full(len(moments), -1)
         if bound.which is Nearest.BEFORE:
@@ -316,7 +316,7 @@ class AsofJoin:
 
 
 def _timeline(right: pa.Table, group: Ints) -> Timeline:
-    return Timeline(Moments(group, ints(right, TS)), ints(right, ARRIVAL))
+    return Timeline(GroupTimes(group, ints(right, TS)), ints(right, ARRIVAL))
 
 
 def _passed(rows: pa.Table, state: _State) -> Mask:
