@@ -27,6 +27,7 @@ from eventide.kernels.joins.unmatched import DUE, ENTRY, FOR_EVER
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.row_index import HASH, RowIndex, Slots
 from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, ints
 from eventide.kernels.vector.matching import Questions, candidates
 
@@ -48,7 +49,7 @@ class _State:
         return partner_times.last_closed(self.passed, self.memory.flushed)
 
 
-class RangeJoin:
+class RangeJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, partner_times: PartnerTimes) -> None:
         self._partner_times, self._lateness, self._at_close = partner_times, spec.lateness, spec.at_close
         self._sides = (Side(spec, 0), Side(spec, 1))
@@ -62,24 +63,10 @@ class RangeJoin:
         waiting = pa.schema([pa.field(DUE, pa.int64()), *spec.main_schema])
         self._waiting = TimeLog("pairs", Codec(plan, waiting), DUE)
 
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        if batch:
-            self._take(batch, state, store, output)
-        return self._finish(state, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        return self._finish(state, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+    def _flush(self, until: int, state: _State, store: Store, output: Output) -> None:
         """Windows that have begun are closed. Where there are none, rows of a side that gives its unmatched ones are:
         these have had their result. Others stay, so that a stop does not lose their pairs.
         """
-        state, output = self._begin(clock, store)
         self._release(FOR_EVER, store, output)
         self._outcome.flush(until, store, output)
         closes_windows = self._partner_times.flush_is_over(until) is not None
@@ -88,7 +75,6 @@ class RangeJoin:
         if closes_windows:
             state.memory.flushed, state.memory.changed = until, True
             self._count_closed(state, output)
-        return self._finish(state, store, output)
 
     # What time does ------------------------------------------------------------------------------------------------
 
