@@ -1,5 +1,5 @@
-"""What happens in each call of a kernel with state: it is loaded and time passes, the call does its own work, and all is
-written back.
+"""What happens in each call of a kernel with state: it is loaded and time passes, then the call does its own work, then
+all is written back.
 """
 
 from __future__ import annotations
