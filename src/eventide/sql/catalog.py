@@ -35,14 +35,14 @@ class Catalog:
         self._allow_jvm_calls = allow_jvm_calls
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, Stream] = {}
-        self.inner: dict[str, Stream] = {}  # of all streams: what their parts are that keep state, innermost first
+        self.inner: dict[str, Stream] = {}  # parts of streams that keep state, innermost first
         self.sinks: dict[str, Sink] = {}
         self.views: dict[str, CreateView] = {}
         self._texts: dict[str, str] = {}  # of all kinds, in the order of creation
         self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
-        """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
+        """Do what CREATE or DROP says; other statements change nothing. Returns whether the catalog changed."""
         if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
             if isinstance(statement, CreateSource | CreateSink):
                 made = lower_source(statement) if isinstance(statement, CreateSource) else lower_sink(statement)
@@ -53,7 +53,7 @@ class Catalog:
         return False
 
     def lower(self, statement: CreateStream) -> list[Stream]:
-        """The stream that a CREATE STREAM would make, last, behind its inner streams. Raises what is wrong with it."""
+        """The inner streams that a CREATE STREAM would make, then the stream itself. Raises what is wrong with it."""
         views = {name.lower(): view.query for name, view in self.views.items()}
         lowered = lower(replace(statement, query=expanded(statement.query, views)), self)
         streams = [*lowered.inner, lowered.stream]
@@ -67,8 +67,8 @@ class Catalog:
         return [replace(stream, routes=routes.get(stream.name, within)) for stream in streams]
 
     def lower_view(self, view: CreateView) -> list[Stream]:
-        """The streams that would read all of a view. Raises what is wrong with it, unless its readers' EMIT is what
-        it lacks.
+        """The streams that would read all of a view. Raises what is wrong with it, unless all that it lacks is an
+        EMIT, which its readers can have.
         """
         try:
             return self.lower(view.as_stream(EmitNode()))
@@ -88,15 +88,15 @@ class Catalog:
         }
 
     def graph(self) -> dict[str, Stream]:
-        """All streams, named and inner, each behind those that it reads in its own statement."""
+        """All streams, named and inner, each after those that it reads in its own statement."""
         return {**self.inner, **self.streams}
 
     def parts(self, stream: str) -> list[Stream]:
-        """A stream, last, and its inner streams in front of it."""
+        """The inner streams of a stream, then the stream itself."""
         return [*(part for part in self.inner.values() if owner_of(part.name) == stream), self.streams[stream]]
 
     def _late_in(self, stream: str) -> str:
-        """Where the late rows of a stream are: in the one of its parts that reads from outside, if it is one."""
+        """Where the late rows of a stream are: in the part that reads from outside, if there is just one."""
         entrances = [part.name for part in self.parts(stream) if _reads_from_outside(part)]
         return entrances[0] if len(entrances) == 1 else stream
 
@@ -151,7 +151,7 @@ class Catalog:
         return everything[found]
 
     def texts(self) -> list[str]:
-        """The statements that make this catalog again, in an order in which everything is there before it is named."""
+        """The statements that make this catalog again, ordered so that everything exists before it is named."""
         ranks: dict[str, tuple[int, int]] = {
             **dict.fromkeys(self.sources, (0, 0)),
             **{name: (2, self._depth(name.lower())) for name in (*self.streams, *self.views)},
@@ -160,7 +160,7 @@ class Catalog:
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
 
     def _depth(self, name: str) -> int:
-        """How many streams and views must be there one after the other before this one can be made."""
+        """The longest chain of streams and views that must exist, one before the other, to make this one."""
         known = {key.lower(): key for key in self._mentions} | {
             late.lower(): owner_of(stream) for late, stream in self.late_names.items()
         }
@@ -173,7 +173,7 @@ class Catalog:
         return max((self.level(read) + 1 for read in self.reads(stream)), default=0)
 
     def redefine(self, statement: CreateStream) -> None:
-        """Take a stream's definition in place of the one that is there, whatever reads it."""
+        """Replace a stream's definition by another, whatever reads it."""
         rest = self.without(self.stream(statement.name).name)
         rest._add(statement)
         rest._check_sinks(statement.name)
@@ -196,7 +196,7 @@ class Catalog:
         return other
 
     def without(self, name: str) -> Catalog:
-        """A copy that lacks one name, whatever depends on it."""
+        """A copy without one name, whatever depends on it."""
         other = self.copy()
         other._remove(name)
         return other
@@ -208,7 +208,7 @@ class Catalog:
             return False
         if existing is not None and not statement.or_replace:
             raise CatalogError(
-                f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
+                f"there is already a {kind} {existing}", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
             )
         rest = self.without(existing) if existing is not None else self.copy()
         if existing is not None and kind != "sink":
@@ -253,7 +253,7 @@ class Catalog:
         return _find(self.graph(), name) or _find(self.late_names, name) or name
 
     def _check_free(self, name: str, but: str | None = None) -> None:
-        """A name means one thing over sources, streams, sinks, views and late streams."""
+        """A name means one thing among sources, streams, sinks, views and late streams."""
         if but is not None and name.lower() == but.lower():
             raise CatalogError(f"LATE DATA TO {name} has the name of the stream itself", help="choose another name")
         for kind in ("source", "stream", "sink", "view"):
@@ -288,7 +288,7 @@ class Catalog:
         if not self.has(statement):
             if statement.if_exists:
                 return False
-            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} does not mind"
+            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} would do nothing"
             help = f"{suggest(statement.name, objects)}; {instead}"
             raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
@@ -348,7 +348,7 @@ class Catalog:
         return list(dict.fromkeys(read))
 
     def with_readers(self, streams: Iterable[str]) -> list[str]:
-        """Streams and all that read them, at any distance, each behind what it reads."""
+        """Streams and all that read them, directly or not, each after what it reads."""
         found = set(streams)
         by_level = sorted(self.graph(), key=self.level)
         for name in by_level:

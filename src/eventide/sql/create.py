@@ -1,4 +1,4 @@
-"""The syntax of what stands behind CREATE SOURCE name and CREATE SINK name."""
+"""The syntax of CREATE SOURCE and CREATE SINK, after their names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 @dataclass
 class _Declared:
-    """What has been read so far of what stands between the parentheses of CREATE SOURCE."""
+    """What has been read so far between the parentheses of CREATE SOURCE."""
 
     columns: dict[str, Column] = field(default_factory=dict)  # by lower-case name
     event_times: list[EventTimeNode] = field(default_factory=list)
@@ -45,7 +45,7 @@ def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
     """The name of something that CREATE makes: letters, digits and underscores, since it also names a folder."""
     name, token = cursor.name(f"the name of the {what}")
     if cursor.at(TokenType.DOT):
-        raise error_at(cursor.sql, token, "names have no schema in front", "write the name alone")
+        raise error_at(cursor.sql, token, "names have no schema", "write the name alone")
     if len(name) > LONGEST_OBJECT_NAME:
         message = f"the name of a {what} has at most {LONGEST_OBJECT_NAME} characters, and this one has {len(name)}"
         raise error_at(cursor.sql, token, message, "choose a shorter name: files and folders are called after it")
@@ -60,7 +60,7 @@ def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
 
 
 def parse_source(cursor: Cursor, name: str, at: Token) -> CreateSource:
-    """The statement CREATE SOURCE, from behind its name, which stands at `at`."""
+    """The rest of CREATE SOURCE; its name is at `at`."""
     declared = _Declared()
     if cursor.accept_symbol(TokenType.L_PAREN):
         while True:
@@ -75,7 +75,7 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> CreateSource:
 
 
 def parse_sink(cursor: Cursor, name: str, at: Token) -> CreateSink:
-    """The statement CREATE SINK, from behind its name, which stands at `at`; one without FROM is for side outputs."""
+    """The rest of CREATE SINK; its name is at `at`. A sink without FROM is for side outputs."""
     stream: str | None = None
     if not cursor.at_words("WITH"):
         cursor.expect("FROM", help=f"write CREATE SINK {name} FROM stream WITH ('connector' = 'files', 'path' = '...')")

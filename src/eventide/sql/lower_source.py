@@ -163,7 +163,7 @@ class _SourceBuilder:
             help = (
                 f"add EVENT TIME {name} TYPE unixtimestamp_ms (or another type; {suggest('', event_time_types.list())})"
             )
-            raise self._error(path[-1], f"{name} is a {kind}, so how it gives a time must be declared", help)
+            raise self._error(path[-1], f"{name} is a {kind}, so you must declare how to read a time from it", help)
         return [EventTime(name, "spark")]
 
     def _field(self, path: Path) -> tuple[str, str]:
@@ -189,7 +189,7 @@ class _SourceBuilder:
             raise self._error(paths[0][0], "DEDUPLICATE BY needs a time above 0", "write WITHIN INTERVAL '10' MINUTE")
         names = [self._field(path)[0] for path in paths]
         if len(set(names)) != len(names):
-            raise self._error(paths[-1][0], "a column stands twice in DEDUPLICATE BY", "name it once")
+            raise self._error(paths[-1][0], "a column is named twice in DEDUPLICATE BY", "name it once")
         return Dedup(tuple(names), within)
 
     def _from_clause(self) -> tuple[Token, Token | None] | None:
@@ -213,7 +213,7 @@ class _SourceBuilder:
                     f"{suggest('', event_time_types.list())})"
                 )
                 raise self._error(
-                    token, f"{column.name} is a {column.type}, so how it gives a time must be declared", help
+                    token, f"{column.name} is a {column.type}, so you must declare how to read a time from it", help
                 )
             return [(token, None)]
         if self._resolve(places[0][0]).name != column.name:

@@ -41,7 +41,7 @@ def parse_statements(text: str) -> list[Statement]:
 
 
 def _parse_shallow(span: Span) -> Statement:
-    """A statement, or an error if there is no end of what is nested in it."""
+    """A statement, or an error if it is nested too deeply."""
     try:
         return _parse(span)
     except RecursionError:
@@ -84,7 +84,7 @@ def _parse(span: Span) -> Statement:
         return Describe(span.text, name)
     if cursor.accept("EXPLAIN"):
         return _parse_explain(cursor)
-    raise cursor.error(f"'{span.tokens[0].text}' begins no statement of Eventide", f"statements: {_STATEMENTS}")
+    raise cursor.error(f"'{span.tokens[0].text}' does not start a statement", f"statements: {_STATEMENTS}")
 
 
 def _parse_create(cursor: Cursor) -> Create:
@@ -115,7 +115,7 @@ def _view_query(cursor: Cursor, name: str) -> QueryNode:
     query = parse_query(cursor)
     if not cursor.done:
         raise cursor.error(
-            "a view has a query and nothing behind it", "EMIT, ALLOW LATENESS and LATE DATA TO belong to its readers"
+            "a view has a query and nothing after it", "EMIT, ALLOW LATENESS and LATE DATA TO belong to its readers"
         )
     return query
 

@@ -52,7 +52,7 @@ class CreateSink:
 
 @dataclass(frozen=True, eq=False)
 class CreateView:
-    """A query that stands for itself wherever its name is read."""
+    """A query that takes the place of its name wherever that is read."""
 
     text: str
     name: str

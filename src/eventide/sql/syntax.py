@@ -45,10 +45,10 @@ class Deduplicate:
 
 @dataclass(frozen=True, eq=False)
 class SourceNode:
-    """What stands between the parentheses of CREATE SOURCE."""
+    """What is between the parentheses of CREATE SOURCE."""
 
     columns: tuple[Column, ...]
-    event_times: tuple[EventTimeNode, ...] = ()  # several only of messages
+    event_times: tuple[EventTimeNode, ...] = ()  # several only for messages
     watermark: WatermarkFor | None = None
     dedup: Deduplicate | None = None
 

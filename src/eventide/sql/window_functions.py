@@ -1,4 +1,4 @@
-"""Every spelling of a window, down to the five windows of the plan."""
+"""Every spelling of a window, turned into one of the windows of the plan."""
 
 from __future__ import annotations
 
