@@ -27,18 +27,18 @@ from eventide.eventtime.resolution import (
     IS_UNPARSEABLE,
     ORDER,
 )
-from eventide.eventtime.span import EARLIEST_US, LATEST_US
+from eventide.eventtime.time_range import EARLIEST_US, LATEST_US
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.kernels.prefold import TimeBound
 from eventide.kernels.vector.columns import column
 from eventide.kernels.vector.text import is_readable, is_utf8, readable
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Expression, evaluate
+from eventide.tasks.file_errors import naming_file
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
 from eventide.tasks.messages import Messages
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
-from eventide.tasks.unreadable import naming
 
 # What a scan returns: packed rows, and lines that Spark must decode.
 ROW, RECEIVED = "row", "received"
@@ -169,7 +169,7 @@ class FusedScan:
     def _of_files(self, ranges: Iterable[FileRange]) -> Iterator[Arrival]:
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
-            for piece in naming(file.path, self._pieces(file)):
+            for piece in naming_file(file.path, self._pieces(file)):
                 first = (file.number << _FILE_BITS) + piece.at
                 yield Arrival(piece.rows, piece.lines, received, first, f"{file.path}, from byte {piece.at}")
 
