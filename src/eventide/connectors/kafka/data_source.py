@@ -119,10 +119,8 @@ class _Reader(PacedReader):
         from eventide.connectors.kafka.offsets import check_progress, from_json, to_json, within
 
         taken, latest = from_json(start[_OFFSETS]), self._latest() if self._frozen is None else self._frozen
-        if self._settings.skips_missing:
-            taken = {
-                partition: min(offset, latest[partition]) for partition, offset in taken.items() if partition in latest
-            }
+        if self._settings.skips_missing:  # what has less than was read is another partition of the same name
+            taken = {each: offset for each, offset in taken.items() if offset <= latest.get(each, -1)}
         check_progress(self._settings.source, taken, latest)
         begun = self._begun(taken, latest)
         end = within(begun, latest, self._most(begun, limit))
@@ -144,7 +142,8 @@ class _Reader(PacedReader):
         from eventide.storage.time_bound import TimeBoundFile
 
         ends = from_json(end[_OFFSETS])
-        begun = self._begun({each: at for each, at in from_json(start[_OFFSETS]).items() if each in ends}, ends)
+        taken = {each: offset for each, offset in from_json(start[_OFFSETS]).items() if offset <= ends.get(each, -1)}
+        begun = self._begun(taken, ends)
         if self._settings.skips_missing:
             begun = self._still_there(begun, ends)
         bound = TimeBoundFile(self._settings.bound).read()
