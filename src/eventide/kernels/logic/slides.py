@@ -6,8 +6,8 @@ received so far, those of the same batch included; with it, when the watermark h
 lateness). The window of a row is the one that it triggers: a row is late when that one is closed, and is then in no
 other either.
 
-The partials per group and moment are stored in buckets by key (see `keyed_table`) as long as some trigger needs them. The
-number of rows of a moment minus its emissions is the number of triggers that wait.
+The partials per group and moment are stored in buckets by key (see `keyed_table`) as long as some trigger needs them.
+The number of rows of a moment minus its emissions is the number of triggers that wait.
 """
 
 from __future__ import annotations
