@@ -142,6 +142,8 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
         yield f"forward: {'in event-time order' if query.ordered else 'as rows come'}"
     if query.time is not None:
         yield f"event time: {query.time}"
+    if query.changes is not None:
+        yield f"changes by: {query.changes}"
     yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
     yield from (f"input column: {column.name}{' ' + column.type if column.type else ''}" for column in query.columns)
 

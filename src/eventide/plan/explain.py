@@ -115,7 +115,8 @@ def _input(physical: Physical, input: Input, types: Mapping[str, str], read: Rea
     by = ", ".join(key.sql for key in input.keys)
     side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
     title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
-    facts = [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
+    facts = [] if input.changes is None else [("change log", f"{input.changes} says which rows are taken back")]
+    facts += [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
     return _Node(title, facts, [_watermark(physical, input, read)])
 
 

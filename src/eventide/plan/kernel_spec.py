@@ -67,6 +67,7 @@ def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTy
         every=physical.emit.every,
         max_groups=physical.options.max_groups,
         sources=_sources(physical),
+        changes=first.changes,
     )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eventide.kernels.contract import CHANGE, OP
 from eventide.plan.joins import JoinBound
 from eventide.plan.logical import Column, Emit, Named, Source, Step, Stream, StreamOptions
-from eventide.plan.modes import JoinKind, RankFunction
+from eventide.plan.modes import EmitMode, JoinKind, RankFunction
 from eventide.plan.windows import Window
 from eventide.tasks.expressions import Expression
 
@@ -66,6 +67,7 @@ class Input:
     keys: tuple[Named, ...]  # name: user's name, sql: packed column
     originals: tuple[Named, ...]  # name: user's column, sql: packed column
     side: int = 0
+    changes: str | None = None  # the packed column that says of rows of a change log whether they are taken back
     fusion: Fusion | None = None
     not_fused: str | None = None  # why files are read by Spark
 
@@ -151,6 +153,16 @@ class Physical:
     @property
     def deduplicates(self) -> bool:
         return any(input.source.dedup is not None for input in self.inputs)
+
+    @property
+    def change_column(self) -> str | None:
+        """The column of the operator's rows that says which are taken back; None if they are no change log."""
+        if isinstance(self.operator, ForwardRows):
+            changes = self.inputs[0].changes
+            return next((column.name for column in self.inputs[0].originals if column.sql == changes), None)
+        if self.emit.mode is not EmitMode.CHANGES:
+            return None
+        return OP if isinstance(self.operator, AggregateWindows) else CHANGE
 
     @property
     def needs_arrival(self) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from eventide.kernels.contract import CHANGES
 from eventide.plan.difference import call_text, canonical
 from eventide.plan.logical import (
     AggregateCall,
@@ -63,7 +64,9 @@ def _unoptimized(stream: Stream) -> Physical:
             return _aggregate(stream, query)
         case Forward():
             originals = _originals(query.columns)
-            inputs = _inputs(stream, query.input, query.columns, query.time, packed=originals, keys=())
+            inputs = _inputs(
+                stream, query.input, query.columns, query.time, packed=originals, keys=(), changes=query.changes
+            )
             return _physical(stream, inputs, ForwardRows(query.ordered), None, query.outputs)
         case Join():
             return _join(stream, query)
@@ -81,6 +84,7 @@ def _aggregate(stream: Stream, query: WindowAggregate) -> Physical:
         query.time,
         packed=(*keys, *packed, *_originals(query.columns)),
         keys=tuple(Named(key.name, packed.name) for key, packed in zip(query.keys, keys, strict=True)),
+        changes=query.changes,
     )
     return _physical(stream, inputs, AggregateWindows(query.window, calls), query.having, query.outputs)
 
@@ -172,8 +176,10 @@ def _inputs(
     packed: tuple[Named, ...],
     keys: tuple[Named, ...],
     side: int = 0,
+    changes: str | None = None,
 ) -> tuple[Input, ...]:
     """The inputs that a relation reads: one, or one for each part of a UNION ALL."""
+    change = () if changes is None else (Named(f"{CHANGES}0", changes),)
     originals = tuple(Named(column.name, f"__o{number}") for number, column in enumerate(columns))
     return tuple(
         Input(
@@ -182,10 +188,11 @@ def _inputs(
             steps,
             time,
             _watermark(stream, scan, time),
-            packed,
+            (*change, *packed),
             keys,
             originals,
             side,
+            change[0].name if change else None,
         )
         for scan, steps in (_named(scan, steps, columns) for scan, steps in _flatten(relation))
     )

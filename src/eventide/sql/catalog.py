@@ -70,7 +70,7 @@ class Catalog:
         it lacks.
         """
         try:
-            return self.lower(view.as_stream(EmitNode()))
+            return self.lower(view.as_stream(EmitNode(is_inner=True)))
         except SqlError as error:
             try:
                 return self.lower(view.as_stream(EmitNode(EmitMode.ON_UPDATE, places={"mode": view.query.span})))

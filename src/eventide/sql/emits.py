@@ -56,7 +56,7 @@ def of_join(join: JoinNode) -> Lateness | None:
 def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
     """How an operator emits; of what `allowed` says of its lateness, one is given at most."""
     lateness = _one_of([each for each in allowed if each is not None])
-    mode = node.mode or EmitMode.ON_WINDOW_CLOSE
+    mode = mode_of(node, query)
     if lateness is not None and node.mode is EmitMode.FINAL:
         raise lateness.error("EMIT FINAL allows no lateness", "leave the lateness out, or write EMIT ON WINDOW CLOSE")
     match query:
@@ -74,6 +74,14 @@ def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
             if node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
                 raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
     return Emit(mode, node.every, lateness.micros if lateness else 0)
+
+
+def mode_of(node: EmitNode, query: Query) -> EmitMode:
+    """When an operator emits. A part without a window that another part reads tells it of every change."""
+    if node.mode is not None:
+        return node.mode
+    is_unbounded = isinstance(query, WindowAggregate) and isinstance(query.window, Unbounded)
+    return EmitMode.CHANGES if is_unbounded else EmitMode.ON_WINDOW_CLOSE
 
 
 def _placed(given: tuple[int, Span] | None) -> Lateness | None:

@@ -11,8 +11,9 @@ from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
 from eventide.plan.windows import Unbounded
+from eventide.sql.change_logs import refuse_other_op
 from eventide.sql.composition import Composition
-from eventide.sql.emits import Lateness, of_operator, of_statement
+from eventide.sql.emits import Lateness, mode_of, of_operator, of_statement
 from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
@@ -61,6 +62,7 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     streams = _with_late_name(statement, composition, [*composition.inner.values(), stream])
     for each in streams:
         _check_event_time(each, statement)
+        refuse_other_op(each, statement.query.span)
     _check_groups(statement, streams)
     return Lowered(streams[-1], tuple(streams[:-1]), Places(statement.query.span.sql, _offsets(statement)))
 
@@ -70,7 +72,7 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
     below, source = query_below(select), select.source
     if below is not None and isinstance(source, SubqueryRef) and operator_below(below) is not None:
         query = lower_select(below, composition, emit)
-        merged = select_above(select, source, query)
+        merged = select_above(select, source, query, mode_of(emit, query))
         if merged is not None:
             return merged
         read = composition.read_query(query, emit, of_operator(below, query))
@@ -86,7 +88,7 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
         raise select.order_by.error(
             "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
         )
-    return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE, composition.state_ttl)
+    return lower_grouped(select, scope, emit, composition.state_ttl)
 
 
 def _ranked(select: SelectNode, scope: Scope) -> Rank:
@@ -102,7 +104,8 @@ def _lower_union(statement: CreateStream, composition: Composition) -> tuple[For
     selects, emit = statement.query.selects, statement.emit
     scope = lower_union(statement.query, composition, emit)
     outputs = tuple(Named(column.name, quoted(column.name)) for column in scope.columns if not column.is_hidden)
-    query = Forward(scope.relation, scope.logical_columns(), outputs, time=carried_time(scope))
+    columns, time = scope.logical_columns(), carried_time(scope)
+    query = Forward(scope.relation, columns, outputs, time=time, changes=scope.changes)
     return query, replace(emit, mode=None, every=None) if any(keeps_state(select) for select in selects) else emit
 
 
@@ -147,10 +150,11 @@ def _forward(select: SelectNode, scope: Scope) -> Forward:
     ordered = False
     if select.order_by is not None:
         _check_order(select.order_by, scope, select)
+        if scope.op is not None:
+            raise select.order_by.error("a change log leaves in the order of its changes", "leave ORDER BY out")
         ordered = True
-    return Forward(
-        scope.relation, scope.logical_columns(), project(scope, select.items).outputs, ordered, carried_time(scope)
-    )
+    outputs = project(scope, select.items).outputs
+    return Forward(scope.relation, scope.logical_columns(), outputs, ordered, carried_time(scope), scope.changes)
 
 
 def _check_order(span: Span, scope: Scope, select: SelectNode) -> None:

@@ -14,10 +14,10 @@ from eventide.testing.operators import (
     OrderedForward,
     Panes,
     PlainForward,
-    Ranking,
     Sessions,
     Slides,
 )
+from eventide.testing.ranking import Ranking
 from eventide.testing.session_join import SessionJoin
 
 
