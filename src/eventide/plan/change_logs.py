@@ -7,6 +7,8 @@ from eventide.kernels.contract import CHANGE, OP
 from eventide.plan.logical import Forward, Query, WindowAggregate
 from eventide.plan.modes import EmitMode
 
+__all__ = ["CHANGE", "op_of", "refusal_to_retract"]
+
 
 def op_of(query: Query, mode: EmitMode) -> str | None:
     """How the outputs of a query name the op of what they give; None if they give no change log."""

@@ -77,6 +77,10 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
         case RankRows(function=function, order=order):
             partition = [key.name for key in physical.inputs[0].keys]
             title = f"Place by {rank_text(function, partition, [(key.column, key.descending) for key in order])}"
+            told = physical.operator.told
+            if told is not None:
+                facts.append(("places", f"{told.first} to {told.last}, every change told"))
+                facts += [] if told.ttl is None else [("partitions kept for", format_duration(told.ttl))]
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
         within = (

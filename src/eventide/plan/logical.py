@@ -207,9 +207,11 @@ class SortItem:
 
 @dataclass(frozen=True)
 class Rank:
-    """Rows of `input` with their place among those that agree in `partition`, when no further one can come on time.
+    """Rows of `input` with their place among those that agree in `partition`.
 
-    `where` and `outputs` name columns of `input`, and __place.
+    `where` and `outputs` name columns of `input`, and __place. With `windowed` a row comes when no further one can come
+    on time. Without, a change log tells which rows have the places that `where` lets through; of equal rows the last to
+    come is the better if `latest_first`. It has __op, too; `ttl` is how long a partition outlives its newest row.
     """
 
     input: Relation
@@ -220,6 +222,10 @@ class Rank:
     outputs: tuple[Named, ...]
     where: str | None = None
     time: str | None = None
+    windowed: bool = True
+    latest_first: bool = False
+    ttl: int | None = None
+    changes: str | None = None
 
 
 Query = WindowAggregate | Forward | Join | Rank

@@ -127,11 +127,31 @@ class SortColumn:
 
 
 @dataclass(frozen=True)
+class ToldPlaces:
+    """The places of which a change log tells, both ends included.
+
+    `shows_place`: a row whose place changes is told anew. `shown` are packed columns in which rows differ to who reads
+    them. Of rows that are equal in the order the last to come is the better if `latest_first`, else the first. A
+    partition is forgotten when the watermark is `ttl` past its newest row.
+    """
+
+    first: int
+    last: int
+    shows_place: bool
+    shown: tuple[str, ...]
+    latest_first: bool
+    ttl: int | None
+
+
+@dataclass(frozen=True)
 class RankRows:
-    """The place of rows among those that agree in the inputs' keys."""
+    """The place of rows among those that agree in the inputs' keys, when their windows have closed; or, told as a
+    change log, the rows of some places.
+    """
 
     function: RankFunction
     order: tuple[SortColumn, ...]
+    told: ToldPlaces | None = None
 
 
 Operator = AggregateWindows | ForwardRows | JoinRows | RankRows
@@ -168,4 +188,5 @@ class Physical:
     def needs_arrival(self) -> bool:
         """Whether the operator must know in which order rows of a batch came."""
         in_order = isinstance(self.operator, ForwardRows) and self.operator.ordered
-        return in_order or self.deduplicates or isinstance(self.operator, JoinRows)
+        is_told = isinstance(self.operator, RankRows) and self.operator.told is not None
+        return in_order or self.deduplicates or is_told or isinstance(self.operator, JoinRows)

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from eventide.errors import SqlError
 from eventide.kernels.contract import CHANGES
 from eventide.plan.difference import call_text, canonical
 from eventide.plan.logical import (
@@ -40,8 +41,11 @@ from eventide.plan.physical import (
     ProcessTimeWatermark,
     RankRows,
     SortColumn,
+    ToldPlaces,
 )
+from eventide.plan.places import names_place, places_of
 from eventide.plan.rules import RULES
+from eventide.plan.used_columns import columns_in
 
 
 def plan(stream: Stream) -> Physical:
@@ -134,12 +138,28 @@ def _rank(stream: Stream, query: Rank) -> Physical:
         query.time,
         packed=(*keys, *order, *_originals(query.columns)),
         keys=tuple(Named(key.sql, key.name) for key in keys),
+        changes=query.changes,
     )
     columns = tuple(
         SortColumn(column.name, item.descending, item.nulls_first)
         for column, item in zip(order, query.order, strict=True)
     )
-    return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+    if query.windowed:
+        return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+    places = places_of(query.where)
+    if places is None:
+        raise SqlError("a change log tells of some places only", help="add a condition such as WHERE place <= 10")
+    texts = [output.sql for output in query.outputs] + ([] if places.rest is None else [places.rest])
+    used = columns_in(texts)
+    told = ToldPlaces(
+        places.first,
+        places.last,
+        any(names_place(text) for text in texts),
+        tuple(f"__o{number}" for number, column in enumerate(query.columns) if column.name.lower() in used),
+        query.latest_first,
+        query.ttl,
+    )
+    return _physical(stream, inputs, RankRows(query.function, columns, told), places.rest, query.outputs)
 
 
 def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from eventide.errors import SqlError
-from eventide.kernels.contract import EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
+from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
 from eventide.kernels.logic.rank import PLACE
 from eventide.plan.logical import Explode, Filter, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
@@ -81,9 +81,12 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
         case ForwardRows():
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
             return StructType([*users, _ROWTIME])
-        case RankRows():
-            users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
-            return StructType([*users, StructField(PLACE, IntegerType()), _ROWTIME])
+        case RankRows(told=told):
+            first = physical.inputs[0]
+            own = [named for named in first.originals if told is None or named.sql != first.changes]
+            users = [StructField(named.name, packed[0][named.sql].dataType) for named in own]
+            change = [] if told is None else [StructField(CHANGE, IntegerType())]
+            return StructType([*users, StructField(PLACE, IntegerType()), *change, _ROWTIME])
         case AggregateWindows(window=window):
             head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
             keys = [

@@ -18,7 +18,7 @@ from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
 from eventide.sql.options import Options
-from eventide.sql.rank import lower_rank
+from eventide.sql.rank import check_places, lower_rank
 from eventide.sql.relations import (
     Readable,
     apply_watermark,
@@ -69,19 +69,28 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
 
 def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -> Query:
     """A SELECT, with those that it reads and that are one operator with it."""
+    query = _lower_select(select, composition, emit)
+    if isinstance(query, Rank):
+        check_places(query, select)
+    return query
+
+
+def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -> Query:
     below, source = query_below(select), select.source
     if below is not None and isinstance(source, SubqueryRef) and operator_below(below) is not None:
-        query = lower_select(below, composition, emit)
+        query = _lower_select(below, composition, emit)
         merged = select_above(select, source, query, mode_of(emit, query))
         if merged is not None:
             return merged
+        if isinstance(query, Rank):
+            check_places(query, below)
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
     if isinstance(source, JoinNode) and not is_grouped(select) and not ranks(select) and select.order_by is None:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if ranks(select):
-        return _ranked(select, scope)
+        return _ranked(select, scope, emit, composition.state_ttl)
     if not is_grouped(select):
         return _forward(select, scope)
     if select.order_by is not None:
@@ -91,12 +100,12 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
     return lower_grouped(select, scope, emit, composition.state_ttl)
 
 
-def _ranked(select: SelectNode, scope: Scope) -> Rank:
+def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
     if is_grouped(select):
         raise select.span.error("rows are grouped first and ranked then", "group in a subquery, and rank its rows")
     if select.order_by is not None:
         raise select.order_by.error("ranked rows leave by window and place", "leave ORDER BY out")
-    return lower_rank(select, scope)
+    return lower_rank(select, scope, emit, state_ttl)
 
 
 def _lower_union(statement: CreateStream, composition: Composition) -> tuple[Forward, EmitNode]:
@@ -212,6 +221,9 @@ def _has_late_rows(stream: Stream, composition: Composition) -> bool:
 
 
 def _is_unbounded(stream: Stream) -> bool:
+    """Whether what it keeps is not bounded by time."""
+    if isinstance(stream.query, Rank):
+        return not stream.query.windowed
     return isinstance(window_of(stream.query), Unbounded)
 
 

@@ -43,7 +43,7 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.shape import keeps_state
+from eventide.sql.shape import keeps_state, operator_below, ranks
 from eventide.sql.syntax import (
     EmitNode,
     JoinNode,
@@ -305,7 +305,9 @@ def _readable(node: TableRef, catalog: Readable) -> Source:
 def _lower_part(select: SelectNode, catalog: Composing, emit: EmitNode) -> Scope:
     """A SELECT in FROM or UNION ALL."""
     source = select.source
-    if keeps_state(select) or isinstance(source, WindowTable | JoinNode):
+    operator = operator_below(select)
+    is_around_places = operator is not None and ranks(operator)  # and may say which of them are wanted
+    if keeps_state(select) or isinstance(source, WindowTable | JoinNode) or is_around_places:
         return replace(scan(catalog.read(select, emit), catalog), qualifier=None)
     scope = lower_input(source, catalog)
     if select.watermark is not None:

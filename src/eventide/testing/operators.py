@@ -123,16 +123,15 @@ class Held:
     shown: list[dict[str, Any]] = field(default_factory=list)
     newest: int = 0  # of a group without a window: the time of its newest row
 
-    def put(self, row: Timed, changes: str | None) -> None:
-        """Add a row, or take one back that is the same, as the column `changes` says."""
-        if changes is None or row.packed[changes] > 0:
-            self.rows.append(row)
-            return
-        same = [
-            other for other in self.rows if other.time == row.time and _values(other, changes) == _values(row, changes)
-        ]
-        if same:
-            self.rows.remove(same[0])
+
+def put(rows: list[Timed], row: Timed, changes: str | None) -> None:
+    """Add a row, or take one back that is the same, as the column `changes` says."""
+    if changes is None or row.packed[changes] > 0:
+        rows.append(row)
+        return
+    same = [other for other in rows if other.time == row.time and _values(other, changes) == _values(row, changes)]
+    if same:
+        rows.remove(same[0])
 
 
 def _values(row: Timed, changes: str) -> Any:
@@ -278,7 +277,7 @@ class Panes(Windows):
                 self.sides.route("evicted" if windows else "late", Refused(row, EVICTED if windows else LATE))
             for window in fitting:
                 held = self._find(window, key)
-                held.put(row, self.changes)
+                put(held.rows, row, self.changes)
                 touched += [] if held in touched else [held]
         return touched
 
@@ -451,7 +450,7 @@ class Groups(Windows):
             if held is None:
                 held = Held(key, 0, 0, newest=row.time)
                 self.open.append(held)
-            held.put(row, self.changes)
+            put(held.rows, row, self.changes)
             held.newest = max(held.newest, row.time)
             held.end = held.newest + (self.ttl or FOR_EVER)
             touched += [held] if held not in touched else []

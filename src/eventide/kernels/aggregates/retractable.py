@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec, present
 from eventide.kernels.aggregates.basic import Average, exact, fitted, sum_type
 from eventide.kernels.aggregates.distinct import exploded, folded_lists
-from eventide.kernels.vector.columns import Ints, combined_rank, dense_rank, lists, normalised, typed, whole
+from eventide.kernels.vector.columns import Ints, combined_rank, dense_rank, list_parts, lists, normalised, typed, whole
 from eventide.kernels.vector.grouping import Reduction, Segments
 
 
@@ -119,12 +119,12 @@ class Multiset(Aggregate):
     def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
         groups = present(segments)
         group, values = exploded(states[0], groups.group)
-        counts = exploded(states[1], groups.group)[1].to_numpy(zero_copy_only=False)
+        counts = list_parts(states[1])[1].to_numpy(zero_copy_only=False)
         return self._added_up(group, values, counts, groups.count)
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         group, values = exploded(states[0], np.arange(len(states[0])))
-        counts = np.maximum(exploded(states[1], group[:0])[1].to_numpy(zero_copy_only=False), 0)
+        counts = np.maximum(list_parts(states[1])[1].to_numpy(zero_copy_only=False), 0)
         times = counts if self._repeats else np.minimum(counts, 1)
         rows = np.repeat(np.arange(len(times)), times)
         values = values.take(pa.array(rows))
