@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import TS, USED, Output, Store
 from eventide.kernels.logic.open_groups import OpenGroupsKernel, with_column
-from eventide.kernels.state.keyed_table import EPOCH, HASH, MARKS, NEVER, Directory, hashes_of
+from eventide.kernels.state.keyed_table import EPOCH, GROUP_STATUS, HASH, NEVER, Directory, hashes_of
 from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
 from eventide.kernels.vector.grouping import Reduction, group_rows
 from eventide.plan.windows import Unbounded
@@ -28,7 +28,7 @@ _TOLD = pa.field("told", pa.int64())  # that of the last emission
 
 
 class AggregateUnbounded(OpenGroupsKernel):
-    STATUS = (*MARKS, _NEWEST, _TOLD)
+    STATUS = (*GROUP_STATUS, _NEWEST, _TOLD)
 
     def __init__(self, spec: WindowedAggregation, window: Unbounded) -> None:
         super().__init__(spec, spec.aggregation((_ALL,)))
