@@ -148,7 +148,7 @@ class BoundFinder:
         return condition.error(
             f"{name} is not the event time of its side, so this does not bound the join in time",
             f"declare EVENT TIME in the source, write WATERMARK {reference.parts[-1]} DELAY OF INTERVAL 10 SECONDS "
-            f"behind it in FROM, or {'add a condition on the event times' if self.join.asof else 'add WITHIN'}",
+            f"after it in FROM, or {'add a condition on the event times' if self.join.asof else 'add WITHIN'}",
         )
 
     # ASOF ---------------------------------------------------------------------------------------------------------
