@@ -75,7 +75,11 @@ class TimeBounds:
             high = self._compared(Comparison("<=", found.value, found.high))
             return low.meet(high) if low is not None and high is not None else None
         compared = comparison(span)
-        return self._compared(compared) if compared is not None and compared.operator in _MIRRORED else None
+        if compared is None or compared.operator not in _MIRRORED:
+            return None
+        if compared.operator == "=" and any(moment is not None and moment.micros for moment in moments):
+            return None  # equal bounds of windows are a key, which also says who meets whom
+        return self._compared(compared)
 
     def _compared(self, compared: Comparison) -> Range | None:
         for span, other, operator in (
