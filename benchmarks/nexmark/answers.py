@@ -47,6 +47,9 @@ _CERTAIN_WITHOUT_EQUAL_TIMES = {
 _SUMMED = {"q12": "SELECT bidder, sum(bid_count)::BIGINT AS bid_count FROM given GROUP BY bidder"}
 
 
+TOO_MANY, MISSING = "too many", "missing"  # what a difference is
+
+
 class Answers:
     def __init__(self, events: Sequence[Path], side_input: Path, have_equal_times: bool) -> None:
         self._certain = _CERTAIN if have_equal_times else _CERTAIN_WITHOUT_EQUAL_TIMES
@@ -66,8 +69,11 @@ class Answers:
 
     def rows(self, name: str) -> int:
         """How many rows the answer has."""
-        found = self._database.execute(f"SELECT count(*) FROM {self._wanted(name)}").fetchone()
-        return 0 if found is None else int(found[0])
+        [(count,)] = self._database.execute(f"SELECT count(*) FROM {self._wanted(name)}").fetchall()
+        return int(count)
+
+    def table(self, name: str) -> pa.Table:
+        return self._database.table(self._wanted(name)).to_arrow_table()
 
     def differences(self, name: str, given: pa.Table) -> list[str]:
         """Rows that a stream gave and should not have, or should have given and did not: no more than ten of each."""
@@ -81,7 +87,7 @@ class Answers:
             times = "sum(op)" if "op" in given.column_names else "count(*)"
             have = f"SELECT {listed}, {times} AS times FROM {rows} GROUP BY ALL HAVING times <> 0"
             want = f"SELECT {listed}, count(*) AS times FROM {wanted} GROUP BY ALL"
-            for what, one, other in (("too many", have, want), ("missing", want, have)):
+            for what, one, other in ((TOO_MANY, have, want), (MISSING, want, have)):
                 odd = self._database.execute(f"({one}) EXCEPT ({other}) ORDER BY ALL LIMIT 10").fetchall()
                 found += [f"{name} {what}: {dict(zip((*columns, 'times'), row, strict=True))}" for row in odd]
         return found

@@ -9,7 +9,7 @@ import duckdb
 
 from benchmarks.nexmark.events import FIRST_MS, Events
 
-SIDE_KEYS = 10_000
+SIDE_INPUT, SIDE_KEYS = "side_input.csv", 10_000
 _OPTIONS = {
     "json": "FORMAT json, TIMESTAMPFORMAT '%Y-%m-%dT%H:%M:%S.%gZ'",
     "parquet": "FORMAT parquet",
@@ -35,6 +35,6 @@ def write(events: Events, count: int, folder: Path, files: int, format: str = "j
 def write_side_input(folder: Path) -> Path:
     """What query 13 looks up: a value for each key."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "side_input.csv"
+    path = folder / SIDE_INPUT
     path.write_text("".join(f"{key},value {key}\n" for key in range(SIDE_KEYS)))
     return path

@@ -20,11 +20,11 @@ class Noise:
     """`purpose` keeps the columns of an event independent of each other."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = np.uint64(seed)
+        self._start = np.uint64(seed * 0x9E3779B97F4A7C15 % (1 << 64))
 
     def words(self, numbers: Numbers, purpose: str) -> Words:
         salt = np.uint64(zlib.crc32(purpose.encode()))
-        return _mixed(_mixed(numbers.astype(np.uint64) + self._seed * np.uint64(0x9E3779B97F4A7C15)) ^ salt)
+        return _mixed(_mixed(numbers.astype(np.uint64) + self._start) ^ salt)
 
     def below(self, limit: Numbers | int, numbers: Numbers, purpose: str) -> Numbers:
         """A whole number from 0 to limit - 1."""

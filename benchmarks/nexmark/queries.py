@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
@@ -15,7 +16,7 @@ class Places:
     """The values of $events and so on in the texts."""
 
     events: Path
-    side_input: Path
+    side_input: Path  # a folder
     output: Path
     files_per_batch: int = 4
 
@@ -30,12 +31,29 @@ def query_sql(name: str, places: Places) -> str:
 
 def batch_sql(name: str) -> str:
     """The query that a database has to answer over all events at once: written for it, or the stream's own SELECT."""
-    own = _FOLDER / "answers" / f"{name}.sql"
+    return _other("answers", name).replace("`", '"')
+
+
+def flink_sources_sql(places: Places) -> str:
+    return _quoted_times(_filled("flink/sources.sql", places))
+
+
+def flink_sql(name: str) -> str:
+    """The query for Flink: written for it, or the stream's own SELECT. Its parser knows a type DATETIME."""
+    return _quoted_times(_other("flink", name))
+
+
+def _other(folder: str, name: str) -> str:
+    own = _FOLDER / folder / f"{name}.sql"
     if own.exists():
         return own.read_text()
     text = (_FOLDER / "queries" / f"{name}.sql").read_text()
     _, _, select = text.partition(f"CREATE STREAM {name} AS\n")
-    return select.partition(";")[0].replace("EMIT CHANGES", "")
+    return select.partition(";")[0].replace("EMIT CHANGES", "").strip()
+
+
+def _quoted_times(sql: str) -> str:
+    return re.sub(r"\bdateTime\b", "`dateTime`", sql)
 
 
 def _filled(path: str, places: Places) -> str:

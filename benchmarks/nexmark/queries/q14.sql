@@ -6,6 +6,6 @@ SELECT auction, bidder, 0.908 * price AS price,
     WHEN HOUR(dateTime) <= 6 OR HOUR(dateTime) >= 20 THEN 'nightTime'
     ELSE 'otherTime'
   END AS bidTimeType,
-  dateTime, extra, length(extra) - length(replace(extra, 'c', '')) AS c_counts
+  dateTime, extra, char_length(extra) - char_length(replace(extra, 'c', '')) AS c_counts
 FROM bid
 WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000;

@@ -2,8 +2,8 @@
 CREATE STREAM q16 AS
 SELECT
   channel,
-  DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS day,
-  max(DATE_FORMAT(dateTime, 'HH:mm')) AS minute,
+  DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`,
+  max(DATE_FORMAT(dateTime, 'HH:mm')) AS `minute`,
   count(*) AS total_bids,
   count(*) FILTER (WHERE price < 10000) AS rank1_bids,
   count(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,

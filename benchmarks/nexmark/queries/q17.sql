@@ -2,7 +2,7 @@
 CREATE STREAM q17 AS
 SELECT
   auction,
-  DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS day,
+  DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`,
   count(*) AS total_bids,
   count(*) FILTER (WHERE price < 10000) AS rank1_bids,
   count(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
