@@ -49,7 +49,7 @@ def _other(folder: str, name: str) -> str:
         return own.read_text()
     text = (_FOLDER / "queries" / f"{name}.sql").read_text()
     _, _, select = text.partition(f"CREATE STREAM {name} AS\n")
-    return select.partition(";")[0].replace("EMIT CHANGES", "").strip()
+    return re.sub(r"\bop,\s+", "", select.partition(";")[0].replace("EMIT CHANGES", "").strip(), count=1)
 
 
 def _quoted_times(sql: str) -> str:

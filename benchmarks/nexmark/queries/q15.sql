@@ -1,6 +1,7 @@
 -- Bids, bidders and auctions of each day, by price.
 CREATE STREAM q15 AS
 SELECT
+  op,
   DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`,
   count(*) AS total_bids,
   count(*) FILTER (WHERE price < 10000) AS rank1_bids,

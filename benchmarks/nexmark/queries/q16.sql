@@ -1,6 +1,7 @@
 -- Bids, bidders and auctions of each channel and day, by price.
 CREATE STREAM q16 AS
 SELECT
+  op,
   channel,
   DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`,
   max(DATE_FORMAT(dateTime, 'HH:mm')) AS `minute`,

@@ -1,6 +1,7 @@
 -- Bids of each auction and day, and their prices.
 CREATE STREAM q17 AS
 SELECT
+  op,
   auction,
   DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`,
   count(*) AS total_bids,

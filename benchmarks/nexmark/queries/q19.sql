@@ -1,6 +1,6 @@
 -- The ten highest bids of each auction.
 CREATE STREAM q19 AS
-SELECT * FROM (
+SELECT op, * FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number
   FROM bid
 )

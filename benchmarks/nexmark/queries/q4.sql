@@ -1,6 +1,6 @@
 -- What the auctions of a category bring on average: the highest bid of each while it runs.
 CREATE STREAM q4 AS
-SELECT Q.category, AVG(Q.final) AS final
+SELECT op, Q.category, AVG(Q.final) AS final
 FROM (
   SELECT MAX(B.price) AS final, A.category
   FROM auction A, bid B

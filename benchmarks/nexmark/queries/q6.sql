@@ -1,7 +1,7 @@
 -- What each seller's last auctions brought on average, after each of them. Flink cannot run it: the winning bid of an
 -- auction changes as bids come in, and a running average would have to take the old one back.
 CREATE STREAM q6 AS
-SELECT Q.seller, Q.dateTime,
+SELECT op, Q.seller, Q.dateTime,
   AVG(Q.price) OVER (PARTITION BY Q.seller ORDER BY Q.dateTime ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS avg_price
 FROM (
   SELECT seller, price, dateTime

@@ -1,6 +1,6 @@
 -- The winning bid of each auction: of the highest bids while it runs, the first.
 CREATE STREAM q9 AS
-SELECT id, itemName, description, initialBid, reserve, dateTime, expires, seller, category, extra,
+SELECT op, id, itemName, description, initialBid, reserve, dateTime, expires, seller, category, extra,
   auction, bidder, price, bid_dateTime, bid_extra
 FROM (
   SELECT A.*, B.auction, B.bidder, B.price, B.dateTime AS bid_dateTime, B.extra AS bid_extra,
