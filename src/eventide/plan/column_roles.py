@@ -51,6 +51,15 @@ class WindowBound:
     is_rowtime: bool
 
     @property
+    def from_rowtime(self) -> int | None:
+        """How far it is from the event time of the row, in microseconds; None if that differs from row to row."""
+        if not self.is_rowtime:
+            return None
+        if self.which == WINDOW_END:
+            return 1
+        return 1 - self.window.size if isinstance(self.window, Tumble | Hop) else None
+
+    @property
     def pane(self) -> Tumble:
         """A window that holds together the rows whose own windows end at the same time, by the last moment of these.
 
