@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.joins import AnyTime, Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.logical import (
     AggregateCall,
     Emit,
@@ -80,9 +80,9 @@ def emit_text(emit: Emit) -> str:
     return f"{emit.mode.value}{every}, allowed lateness {format_duration(emit.allowed_lateness)}"
 
 
-def join_emit_text(at_close: bool, emit: Emit) -> str:
+def join_emit_text(bound: JoinBound, at_close: bool, emit: Emit) -> str:
     """`as soon as a pair is certain, allowed lateness 0s`."""
-    when = emit.mode.value if at_close else "as soon as a pair is certain"
+    when = emit.mode.value if at_close or isinstance(bound, AnyTime) else "as soon as a pair is certain"
     return f"{when}, allowed lateness {format_duration(emit.allowed_lateness)}"
 
 
@@ -118,6 +118,8 @@ def bound_text(bound: JoinBound) -> str:
             strict = ", not at the same time" if bound.strict else ""
             within = "" if bound.tolerance is None else f", within {format_duration(bound.tolerance)}"
             return f"asof {bound.which.value}{strict}{within}"
+        case AnyTime():
+            return "at any time" if bound.ttl is None else f"at any time, rows kept for {format_duration(bound.ttl)}"
 
 
 def _signed(duration: int) -> str:
@@ -150,7 +152,7 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
 
 def _join(query: Join, emit: Emit) -> Iterator[str]:
     yield f"join: {query.kind.value}, {bound_text(query.bound)}"
-    yield f"emit: {join_emit_text(query.at_close, emit)}"
+    yield f"emit: {join_emit_text(query.bound, query.at_close, emit)}"
     for left, right, null_safe in zip(query.left.keys, query.right.keys, query.null_safe, strict=True):
         yield f"key: {left} {'<=>' if null_safe else '='} {right}"
     if query.condition is not None:
@@ -161,6 +163,8 @@ def _join(query: Join, emit: Emit) -> Iterator[str]:
     for side, name in ((query.left, "left"), (query.right, "right")):
         if side.time is not None:
             yield f"{name} event time: {side.time}"
+        if side.changes is not None:
+            yield f"{name} changes by: {side.changes}"
         yield from (f"{name} column: {c.name}{' ' + c.type if c.type else ''}" for c in side.columns)
 
 

@@ -99,7 +99,7 @@ def _join(physical: Physical, join: JoinRows) -> tuple[str, list[tuple[str, str]
         for one, other, null_safe in zip(left.keys, right.keys, join.null_safe, strict=True)
     ]
     facts = [
-        ("emit", join_emit_text(join.at_close, physical.emit)),
+        ("emit", join_emit_text(join.bound, join.at_close, physical.emit)),
         ("keys", ", ".join(keys) or "none: every row meets every row"),
     ]
     if join.condition is not None:

@@ -176,6 +176,7 @@ class JoinSide:
     columns: tuple[Column, ...]  # of `input`, in order: the original event of a side-output payload
     keys: tuple[str, ...]
     time: str | None = None  # the SQL expression that overrides the sources' event time
+    changes: str | None = None  # the column that says which rows of a change log are taken back
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,7 @@ def _join(stream: Stream, query: Join) -> Physical:
             packed=(*keys, *_originals(side.columns)),
             keys=tuple(Named(key.sql, key.name) for key in keys),
             side=number,
+            changes=side.changes,
         )
         columns.append(_pair_columns(side, letter, used))
     operator = JoinRows(query.kind, query.bound, query.null_safe, query.condition, query.at_close, *columns)
