@@ -34,7 +34,7 @@ from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
-_IDENTITY_OPTIONS = ("path", "plan", "late")
+_IDENTITY_OPTIONS = ("path", "topic", "topic_pattern", "plan", "late")
 
 
 def canonical(stream: Stream) -> str:
@@ -236,12 +236,18 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
 def _source(source: Source) -> Iterator[str]:
     yield f"connector {source.connector}"
     yield from (f"{name} {source.options[name]}" for name in _IDENTITY_OPTIONS if name in source.options)
-    if "target_latency" in source.options:  # its value may change, but the log of what was read is another one
+    if (
+        "target_latency" in source.options and source.connector == "files"
+    ):  # its value may change, but the log of what was read is another one
         yield "batches sized by a target latency"
-    yield from (f"column {column.name} {column.type}" for column in source.columns)
+    yield from (f"column {column.name} {column.type}{_metadata(source, column.name)}" for column in source.columns)
     for time in source.messages or ((source.event_time,) if source.event_time is not None else ()):
         yield f"event time {time.column} type {time.type}"
     if source.watermark_sql is not None:
         yield f"watermark {source.watermark_sql}"
     if source.dedup is not None:
         yield f"deduplicate by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}"
+
+
+def _metadata(source: Source, column: str) -> str:
+    return f" metadata {source.metadata[column]}" if column in source.metadata else ""

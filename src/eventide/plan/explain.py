@@ -132,6 +132,8 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
         return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
     if isinstance(input.watermark, EventTimeWatermark):
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
+        if input.watermark.by_partition:
+            rule += ", the least of all partitions, told when their batch has ended"
         if len(physical.inputs) > 1:
             rule += ", the least of all sources"
         if input.source.admission is not None and input.source.admission.needs_history:
@@ -172,7 +174,8 @@ def _source(input: Input, read: Read) -> _Node:
         target = format_duration(source.admission.shed.target_latency)
         facts.append(("sheds", f"rows when batches last longer than {target}; priority {first}"))
     if input.fusion is not None:
-        facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
+        what = "messages" if source.connector == "kafka" else "files"
+        facts.append(("fused", f"tasks read, decode, filter, project and pack the {what} by themselves"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
     return _Node(f"Scan {source.name} ({source.connector})", facts)

@@ -49,6 +49,7 @@ class Source:
     idle_timeout: int | None = None
     max_future_skew: int = 300_000_000
     admission: AdmissionSpec | None = None  # None: every row is admitted
+    metadata: Mapping[str, str] = field(default_factory=dict)  # columns that are no part of a message's content
     options: Mapping[str, str] = field(default_factory=dict)
 
 
