@@ -1,7 +1,7 @@
 """What is known of a stream's columns beyond their names: which are the event time, which bound the row's window.
 
-They stay that through everything that passes them on, so that rows can be put into windows by a time that they carry
-under any name, and grouped and joined by the windows that they already have.
+They keep these roles through everything that passes them on, so that rows can be put into windows by a time that they
+carry under any name, and grouped and joined by the windows that they already have.
 """
 
 from __future__ import annotations

@@ -40,6 +40,6 @@ def _of_source(source: Source, event_time: bool) -> set[str]:
 
 
 def columns_in(texts: Iterable[str]) -> set[str]:
-    """Every name that stands where a column may, in lower case."""
+    """Every name in a place where a column may be, in lower case."""
     trees = (sqlglot.parse_one(text, dialect="spark") for text in texts)
     return {part.name.lower() for tree in trees for column in tree.find_all(exp.Column) for part in column.parts}

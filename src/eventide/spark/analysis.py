@@ -1,4 +1,4 @@
-"""What Spark says of a plan before it runs: the types of every column, or why an expression is wrong.
+"""What Spark says about a plan before it runs: the types of every column, or why an expression is wrong.
 
 Analysed on empty frames with the right columns, so that a mistake is found when the stream is created.
 """
@@ -30,7 +30,7 @@ from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRow
 from eventide.plan.windows import Unbounded
 from eventide.tasks.select_list import WINDOW_ID
 
-REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
+REFUSED = PySparkException  # how Spark refuses: mistakes of analysis, of arithmetic in constants, of parsing
 _BOUNDS = [StructField(WINDOW_START, TimestampType()), StructField(WINDOW_END, TimestampType())]
 _ROWTIME = StructField(ROWTIME, TimestampType())
 _WINDOW_ID = StructField(WINDOW_ID, StringType())

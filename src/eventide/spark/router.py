@@ -144,7 +144,7 @@ class Router(ABC):
 
 
 def _add_admission(so_far: dict[str, float], figures: Mapping[str, float]) -> None:
-    """Rows add up over batches and shards; what is left in the bucket every shard knows alike."""
+    """Rows add up over batches and shards; what is left in the bucket is the same in every shard."""
     for name, value in figures.items():
         so_far[name] = value if name == TOKENS_LEFT else so_far.get(name, 0) + value
 

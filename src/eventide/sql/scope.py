@@ -137,6 +137,8 @@ def references(span: Span) -> list[Reference]:
             for part in (column.args.get(key) for key in ("catalog", "db", "table", "this"))
             if isinstance(part, exp.Identifier)
         ]
+        if any("start" not in part.meta for part in identifiers):
+            raise span.error(f"{column.sql()} uses a word of SQL as a name", "put the name in backticks")
         places = tuple((part.meta["start"], part.meta["end"] + 1) for part in identifiers)
         if places and places[0][0] not in units:
             names = tuple(part.name for part in identifiers)

@@ -1,7 +1,7 @@
 """Files whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered, projected and
 packed.
 
-It changes no outcome, so a plan's identity does not know of it. A input says why it was not fused, for EXPLAIN.
+It changes no outcome, so a plan's identity does not know of it. An input says why it was not fused, for EXPLAIN.
 """
 
 from __future__ import annotations
