@@ -20,6 +20,7 @@ from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.connectors.embedded.json_rows import encode_rows
 from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
 from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
+from eventide.diagnose.table_words import table_lines
 from eventide.diagnose.why import Seen, why
 from eventide.errors import CatalogError, EventideError, OptionError, SourceError, located, suggest
 from eventide.kernels.contract import SIDE_KINDS
@@ -101,15 +102,15 @@ class Database:
             self._lock.release()
             self._remove_temporary()
             raise
-        self._restored = {
-            *self.catalog.sources,
-            *self.catalog.streams,
-            *self.catalog.sinks,
-            *self.catalog.views,
-        }
+        self._restored = set(self.catalog.names)
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
-        self._streams = Streams(self._levels, self._spools, self._guard)
+        self._streams = Streams(
+            self._levels,
+            self._spools,
+            self._guard,
+            lambda: self._engine.tables.keep_fresh([*self.catalog.tables.values()]),
+        )
 
     @property
     def spark(self) -> SparkSession:
@@ -128,10 +129,13 @@ class Database:
             return result
 
     def _execute(self, statement: st.Statement) -> Result:
-        if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink | st.CreateView):
+        if isinstance(statement, st.Create):
             return self._create(statement)
         if isinstance(statement, st.Drop):
             return self._drop(statement)
+        if isinstance(statement, st.RefreshTable):
+            news = self._engine.tables.read(self.catalog.table(statement.name))
+            return text_result("status", [f"{statement.name} {'is read anew' if news else 'is as it was'}"])
         if isinstance(statement, st.Show):
             return list_objects(self.catalog, statement.what)
         if isinstance(statement, st.Describe):
@@ -162,9 +166,9 @@ class Database:
         return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
 
     def _realise(self, statement: st.Create, name: str, before: Catalog) -> None:
-        if isinstance(statement, st.CreateSource):
-            if statement.or_replace and name in before.sources:
-                self._remove_source(name)
+        if isinstance(statement, st.CreateSource | st.CreateTable):
+            if statement.or_replace:
+                self._remove_input(name)
         elif isinstance(statement, st.CreateStream):
             if statement.or_replace and name in before.streams:
                 self._remove_stream(name)
@@ -183,9 +187,9 @@ class Database:
     def _realise_sink(self, sink: logical.Sink, before: Catalog) -> None:
         if sink.name in before.sinks:
             if sink != before.sinks[sink.name]:
-                self._reopen([*self.catalog.routers(sink.name), *_read_by(sink, self.catalog)])
+                self._reopen([*self.catalog.routers(sink.name), *self.catalog.read_by(sink)])
             return
-        for name in _read_by(sink, self.catalog):
+        for name in self.catalog.read_by(sink):
             self._open(name)
             self._engine.attach(self.catalog.stream(name), sink)
 
@@ -229,16 +233,18 @@ class Database:
         name = before.definition(statement.name).name
         if statement.kind == "stream":
             self._remove_stream(name)
-        elif statement.kind == "source":
-            self._remove_source(name)
+        elif statement.kind in ("source", "table"):
+            self._remove_input(name)
         elif statement.kind == "sink":
-            self._reopen(_read_by(before.sinks[name], before))
+            self._reopen(before.read_by(before.sinks[name]))
         self._restored.discard(name)
         self._save_catalog()
         return text_result("status", [f"{name} dropped"])
 
-    def _remove_source(self, name: str) -> None:
-        shutil.rmtree(self._layout.source(name), ignore_errors=True)
+    def _remove_input(self, name: str) -> None:
+        """Forget what was written to a source, or read of a table."""
+        for folder in (self._layout.source(name), self._layout.tables / name):
+            shutil.rmtree(folder, ignore_errors=True)
         self._spools.forget(name)
 
     def _remove_stream(self, name: str) -> None:
@@ -251,7 +257,7 @@ class Database:
         if name in self.catalog.late_names:
             return describe_object(late_schema(self._open(self.catalog.late_names[name]).compiled.originals))
         definition = self.catalog.definition(name)
-        if isinstance(definition, logical.Source):
+        if isinstance(definition, logical.Source | logical.Table):
             return describe_object(definition)
         if isinstance(definition, st.CreateView):
             return describe_columns(self.catalog.lower_view(definition)[-1].query.outputs)
@@ -395,7 +401,7 @@ class Database:
             self._check_open()
             now = time.time_ns() // 1000
             seen = self._seen(stream, now)
-            return why(
+            told = why(
                 seen.stream,
                 seen.account,
                 watermark=seen.watermark,
@@ -403,6 +409,7 @@ class Database:
                 idle=seen.idle,
                 read=lambda name: self._seen(name, now),
             )
+            return "\n".join([told, *table_lines(self._open(seen.stream.name).table_figures(), now)])
 
     def _seen(self, stream: str, now: int) -> Seen:
         definition = self.catalog.stream(stream)
@@ -410,6 +417,8 @@ class Database:
         return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
 
     def _read_table(self, name: str) -> pa.Table:
+        if name in self.catalog.tables:
+            return self._engine.tables.rows(self.catalog.tables[name])
         stream, is_late = self.catalog.resolve_readable(name)
         running = self._open(stream)
         if not is_late:
@@ -488,8 +497,3 @@ class Database:
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
-    """The stream whose rows a sink gets, unless the sink is for side output."""
-    return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from eventide.spark.refreshing import Refreshing
 from eventide.storage.spool import Spools
 
 if TYPE_CHECKING:
@@ -20,20 +21,29 @@ _SIDE_SINK_SECONDS = 2.0  # how long a tick waits for side sinks, unless they fa
 
 
 class Streams:
-    """`levels` gives all streams, ready to start: first those that read sources only, then those that read these.
+    """`levels` gives all streams, ready to start: first those that read sources only, then those that read these;
+    `refresh` reads the tables that are due.
 
     All calls but `halt` are made with `guard`, the database's lock, held.
     """
 
-    def __init__(self, levels: Callable[[], list[list[RunningStream]]], spools: Spools, guard: threading.RLock) -> None:
+    def __init__(
+        self,
+        levels: Callable[[], list[list[RunningStream]]],
+        spools: Spools,
+        guard: threading.RLock,
+        refresh: Callable[[], None],
+    ) -> None:
         self._levels = levels
         self._spools = spools
         self._guard = guard
+        self._refreshing = Refreshing(refresh)
         self.is_live = False
         self._clock: threading.Thread | None = None
 
     def process(self) -> None:
         """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""
+        self._refreshing.now()
         self._send_back()
         while True:
             for streams in self._levels():
@@ -89,10 +99,12 @@ class Streams:
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.join()
+        self._refreshing.wait()
 
     def _keep_time(self) -> None:
         """While the streams run in the background, let them notice that time passes."""
         while self.is_live:
+            self._refreshing.in_background()
             with self._guard:
                 if self.is_live and self._send_back():
                     self.publish()
@@ -122,6 +134,7 @@ def _process_together(streams: list[RunningStream]) -> None:
     """Let streams process everything that is there; all of them work while we wait for the first."""
     for stream in streams:
         stream.start()
+        stream.take_tables()
         stream.publish()
     for stream in streams:
         stream.process()

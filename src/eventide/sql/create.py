@@ -131,7 +131,7 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
             "a source has no constraints", "to drop duplicates write DEDUPLICATE BY id WITHIN INTERVAL '10' MINUTE"
         )
     else:
-        declared.columns.append(_column(cursor, declared))
+        declared.columns.append(parse_column(cursor, declared.names))
 
 
 def _once(cursor: Cursor, present: object, token: Token, clause: str) -> None:
@@ -194,21 +194,22 @@ def _dedup(cursor: Cursor) -> tuple[list[_Path], int]:
     return columns, cursor.duration("an interval")
 
 
-def _column(cursor: Cursor, declared: _Declared) -> Column:
+def parse_column(cursor: Cursor, names: set[str]) -> Column:
+    """`id STRING`. `names` are those of the columns before it, in lower case, to which its own is added."""
     name, token = cursor.name("a column")
     if name.startswith("__"):
         raise error_at(
             cursor.sql, token, f"the column name {name} is reserved", "choose a name that does not begin with __"
         )
-    if len(declared.names) == MOST_COLUMNS:
+    if len(names) == MOST_COLUMNS:
         raise error_at(
             cursor.sql, token, f"a source has at most {MOST_COLUMNS:,} columns", "leave out what is not used"
         )
-    if name.lower() in declared.names:
+    if name.lower() in names:
         raise error_at(
             cursor.sql, token, f"the column {name} is declared twice", "names are the same whatever their case"
         )
-    declared.names.add(name.lower())
+    names.add(name.lower())
     type_name = read_type(cursor)
     if cursor.at_words("NOT", "NULL"):
         raise cursor.error("NOT NULL is not checked", "leave it out; filter with WHERE ... IS NOT NULL in the stream")

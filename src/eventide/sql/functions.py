@@ -12,7 +12,7 @@ from eventide.sql.aggregate_calls import AGGREGATE_NAMES, INSTEAD_OF_OVER
 from eventide.sql.cursor import RESERVED
 from eventide.sql.dialect import EventideParser, tokenize
 from eventide.sql.spark_functions import SPARK_FUNCTIONS
-from eventide.sql.statements import CreateSink, CreateSource, CreateStream, CreateView
+from eventide.sql.statements import Create, CreateSource, CreateStream, CreateView
 from eventide.sql.tokens import Span, calls, error_at, word
 from eventide.sql.window_functions import BOUND_FUNCTIONS, UNSUPPORTED_BOUNDS, WINDOW_FUNCTIONS
 
@@ -36,10 +36,8 @@ _KNOWN = (
     | _GRAMMAR
 )
 
-Created = CreateSource | CreateStream | CreateSink | CreateView
 
-
-def check_known(statement: Created, others: Collection[str] = ()) -> None:
+def check_known(statement: Create, others: Collection[str] = ()) -> None:
     """An error at the first function that neither Spark has nor `others` name, nor is an aggregate of the user's own.
 
     Only for a check without Spark: at run time Spark is asked, which also knows what was registered on its session.
@@ -59,7 +57,7 @@ def check_known(statement: Created, others: Collection[str] = ()) -> None:
             raise call.span.error(f"there is no function {call.name}", help)
 
 
-def refuse_jvm_calls(statement: Created) -> None:
+def refuse_jvm_calls(statement: Create) -> None:
     """An error at a call with which SQL would run code of the JVM: a checkpoint's catalog is SQL, too."""
     for span in _expressions(statement):
         refuse_jvm_calls_in(span)
@@ -80,7 +78,7 @@ def refuse_jvm_calls_in(span: Span) -> None:
             raise error_at(span.sql, token, f"{name.upper()}(...) hides what it names", "write the name itself")
 
 
-def _expressions(statement: Created) -> list[Span]:
+def _expressions(statement: Create) -> list[Span]:
     if isinstance(statement, CreateStream | CreateView):
         return [statement.query.span]
     if isinstance(statement, CreateSource) and statement.source.watermark_sql is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.plan.logical import Sink, Source
+from eventide.plan.logical import Sink, Source, Table
 from eventide.sql.options import Options
 from eventide.sql.syntax import EmitNode, QueryNode
 
@@ -39,6 +39,14 @@ class CreateSink:
 
 
 @dataclass(frozen=True, eq=False)
+class CreateTable:
+    text: str
+    table: Table
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class CreateView:
     """A query that stands for itself wherever its name is read."""
 
@@ -56,9 +64,17 @@ class CreateView:
 @dataclass(frozen=True, eq=False)
 class Drop:
     text: str
-    kind: str  # source, stream, sink, view
+    kind: str  # source, stream, sink, view, table
     name: str
     if_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class RefreshTable:
+    """REFRESH TABLE: read it anew now."""
+
+    text: str
+    name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +111,18 @@ class Select:
     tables: tuple[str, ...]
 
 
-Create = CreateSource | CreateStream | CreateSink | CreateView
-Statement = Create | Drop | Show | Describe | Explain | Select
+Create = CreateSource | CreateStream | CreateSink | CreateTable | CreateView
+Statement = Create | Drop | RefreshTable | Show | Describe | Explain | Select
 
 
 def name_of(statement: Create) -> str:
     """The name of what a CREATE makes."""
-    if isinstance(statement, CreateSource):
-        return statement.source.name
-    return statement.sink.name if isinstance(statement, CreateSink) else statement.name
+    match statement:
+        case CreateSource():
+            return statement.source.name
+        case CreateSink():
+            return statement.sink.name
+        case CreateTable():
+            return statement.table.name
+        case CreateStream() | CreateView():
+            return statement.name
