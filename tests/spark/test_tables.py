@@ -65,9 +65,15 @@ def test_rows_of_every_format_are_found_as_the_model_finds_them(db: Database, tm
     for stream in ("o", "n"):
         assert found(db.read(stream)) == found(model.read(stream))
         assert db.accounting(stream) == model.accounting(stream)
-    assert found(db.read("o")) == [("o1", "Ann", None, 1), ("o2", "Bea", 20, None), ("o2", "Bob", 20, None), ("o5", "Ann", None, None)]  # fmt: skip
+    assert found(db.read("o")) == [
+        ("o1", "Ann", None, 1),
+        ("o2", "Bea", 20, None),
+        ("o2", "Bob", 20, None),
+        ("o5", "Ann", None, None),
+    ]
     assert (db.accounting("o")["duplicate"], db.accounting("o")["error"]) == (2, 1), "a row that is no row passes"
-    assert [row["name"] for row in db.execute("SELECT name FROM customers ORDER BY name")] == ["Ann", "Bea", "Bob", "nobody"]  # fmt: skip
+    names = [row["name"] for row in db.execute("SELECT name FROM customers ORDER BY name")]
+    assert names == ["Ann", "Bea", "Bob", "nobody"]
 
 
 def test_a_table_that_cannot_be_read_anew_keeps_its_last_version_and_says_so(db: Database, tmp_path: Path) -> None:
