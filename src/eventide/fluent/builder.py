@@ -362,7 +362,7 @@ class FluentStream:
 
     def _refuse_more_than_rows(self, step: str) -> None:
         if self._is_grouped or self._order or self._options or self._emit or self._lateness:
-            raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes behind them")
+            raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes after them")
 
     def _together(self, step: str, other: FluentStream, parts: tuple[Part, ...]) -> FluentStream:
         """What `parts` make of both; an error where one of them is more than rows, or where names are not unique."""

@@ -9,6 +9,7 @@ from eventide.errors import EngineError
 from eventide.fluent.windows import Duration, duration_text
 from eventide.plan.logical import Table
 from eventide.plan.names import backticked
+from eventide.sql.create_table import lower_table
 from eventide.sql.fragments import Assembled, Fragment, Literal, with_clause
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateTable
@@ -47,4 +48,4 @@ def table(
         (statement,) = parse_statements(text.text)
     if not isinstance(statement, CreateTable):
         raise EngineError(f"{text.text} is not a CREATE TABLE")
-    return FluentTable(statement.table)
+    return FluentTable(lower_table(statement))

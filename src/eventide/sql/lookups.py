@@ -88,7 +88,7 @@ class _Lookups:
         _check(join, node, kinds)
         outer = join.kind is kinds[1]
         lookup = LookupJoin(table, node.alias or node.name, outer, join.on, join.using, join.words)
-        return _behind(stream, (lookup, *node.steps))
+        return _after(stream, (lookup, *node.steps))
 
 
 def _check(join: JoinNode, node: TableRef, kinds: tuple[JoinKind, JoinKind]) -> None:
@@ -101,13 +101,13 @@ def _check(join: JoinNode, node: TableRef, kinds: tuple[JoinKind, JoinKind]) -> 
     if join.within is not None:
         raise join.within.span.error(f"{name} is a table, whose rows have no time", f"leave WITHIN out: {_HELP}")
     if join.kind not in kinds:
-        help = "write JOIN or LEFT JOIN behind a stream; to keep rows without any, WHERE a column of the table IS NULL"
+        help = "write JOIN or LEFT JOIN after a stream; for rows without any, LEFT JOIN and WHERE a column of the table IS NULL"
         raise join.words.error(f"{name} is a table, and only rows of a stream come out of this join", help)
     if join.on is None and not join.using:
         raise join.words.error(f"nothing says which rows of {name} are meant", "add ON or USING")
 
 
-def _behind(node: FromNode, steps: tuple[InputStep, ...]) -> FromNode:
+def _after(node: FromNode, steps: tuple[InputStep, ...]) -> FromNode:
     """What `node` gives, with the steps."""
     match node:
         case WindowTable():
@@ -125,7 +125,7 @@ def spans_of(step: InputStep) -> list[Span]:
 
 
 def with_lookup(scope: Scope, join: LookupJoin) -> Scope:
-    """The scope with the columns of the table behind its own."""
+    """The scope with the columns of the table after its own."""
     taken = {column.qualifier or scope.qualifier for column in scope.columns}
     if join.alias.lower() in {name.lower() for name in taken if name is not None}:
         raise join.span.error(f"both sides are called {join.alias}", f"write {join.table.name} AS another name")

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.plan.logical import Sink, Source, Table
+from sqlglot.tokenizer_core import Token
+
+from eventide.plan.logical import Column
 from eventide.sql.options import Options
-from eventide.sql.syntax import EmitNode, QueryNode
+from eventide.sql.syntax import EmitNode, QueryNode, SourceNode
 
 
 @dataclass(frozen=True, eq=False)
 class CreateSource:
+    """What its clauses name is resolved only when it is lowered: see `sql.lower_source`."""
+
     text: str
-    source: Source
+    name: str
+    place: Token  # of the name
+    source: SourceNode
+    connector: str
+    options: Options
     or_replace: bool = False
     if_not_exists: bool = False
 
@@ -32,8 +40,13 @@ class CreateStream:
 
 @dataclass(frozen=True, eq=False)
 class CreateSink:
+    """The stream that it reads, if any, is resolved only when it is lowered: see `sql.catalog`."""
+
     text: str
-    sink: Sink
+    name: str
+    stream: str | None
+    connector: str
+    options: Options
     or_replace: bool = False
     if_not_exists: bool = False
 
@@ -41,14 +54,17 @@ class CreateSink:
 @dataclass(frozen=True, eq=False)
 class CreateTable:
     text: str
-    table: Table
+    name: str
+    columns: tuple[Column, ...]
+    connector: str
+    options: Options
     or_replace: bool = False
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class CreateView:
-    """A query that stands for itself wherever its name is read."""
+    """A query that takes the place of its name wherever that is read."""
 
     text: str
     name: str
@@ -64,7 +80,7 @@ class CreateView:
 @dataclass(frozen=True, eq=False)
 class Drop:
     text: str
-    kind: str  # source, stream, sink, view, table
+    kind: str  # source, stream, sink, table, view
     name: str
     if_exists: bool = False
 
@@ -113,16 +129,3 @@ class Select:
 
 Create = CreateSource | CreateStream | CreateSink | CreateTable | CreateView
 Statement = Create | Drop | RefreshTable | Show | Describe | Explain | Select
-
-
-def name_of(statement: Create) -> str:
-    """The name of what a CREATE makes."""
-    match statement:
-        case CreateSource():
-            return statement.source.name
-        case CreateSink():
-            return statement.sink.name
-        case CreateTable():
-            return statement.table.name
-        case CreateStream() | CreateView():
-            return statement.name
