@@ -101,7 +101,7 @@ def _check(join: JoinNode, node: TableRef, kinds: tuple[JoinKind, JoinKind]) -> 
     if join.within is not None:
         raise join.within.span.error(f"{name} is a table, whose rows have no time", f"leave WITHIN out: {_HELP}")
     if join.kind not in kinds:
-        help = "write JOIN or LEFT JOIN after a stream; for rows without any, LEFT JOIN and WHERE a column of the table IS NULL"
+        help = "write stream [LEFT] JOIN table; for rows without any, LEFT JOIN and WHERE a column of the table IS NULL"
         raise join.words.error(f"{name} is a table, and only rows of a stream come out of this join", help)
     if join.on is None and not join.using:
         raise join.words.error(f"nothing says which rows of {name} are meant", "add ON or USING")
