@@ -48,6 +48,9 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
         }
         for name, seen in (account.sources if account else {}).items()
     }
+    tables = stream.table_figures()
+    if tables:
+        figures["tables"] = tables
     for name, admission in (account.admission if account else {}).items():
         figures["sources"].setdefault(name, {})["admission"] = dict(admission)
     return figures
