@@ -17,6 +17,7 @@ from eventide.plan.logical import (
     Explode,
     Filter,
     Join,
+    Lookup,
     Project,
     Query,
     Rank,
@@ -72,6 +73,11 @@ def explode_text(step: Explode) -> str:
     """`explode items as item`."""
     function = f"{'pos' if step.position else ''}explode{' outer' if step.outer else ''}"
     return f"{function} {step.sql} as {', '.join(step.names)}"
+
+
+def lookup_text(step: Lookup) -> str:
+    """`left join table customers on ...`."""
+    return f"{'left join' if step.outer else 'join'} table {step.table.name} on {step.condition}"
 
 
 def emit_text(emit: Emit) -> str:
@@ -225,12 +231,24 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
         case Explode():
             yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
+        case Lookup():
+            yield f"{indent}{lookup_text(relation)}"
+            yield from (f"{deeper}{line}" for line in _table(relation))
+            yield from _relation(relation.input, deeper)
         case Union():
             # a source's ids were compared with those of all others before release 0.2: that is another meaning
             own_ids = any(source.dedup is not None for source in sources_below(relation))
             yield f"{indent}union all{', ids compared within each source' if own_ids else ''}"
             for part in relation.inputs:
                 yield from _relation(part, deeper)
+
+
+def _table(step: Lookup) -> Iterator[str]:
+    table = step.table
+    yield f"connector {table.connector}"
+    yield from (f"{name} {table.options[name]}" for name in _IDENTITY_OPTIONS if name in table.options)
+    columns = zip(table.columns, step.names, strict=True)
+    yield from (f"column {column.name} {column.type} as {name}" for column, name in columns)
 
 
 def _source(source: Source) -> Iterator[str]:

@@ -6,8 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import bound_text, emit_text, explode_text, join_emit_text, rank_text, window_text
-from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.difference import (
+    bound_text,
+    emit_text,
+    explode_text,
+    join_emit_text,
+    lookup_text,
+    rank_text,
+    window_text,
+)
+from eventide.plan.logical import Explode, Filter, Lookup, Named, Step, Table
 from eventide.plan.modes import LatePolicy
 from eventide.plan.physical import (
     AggregateWindows,
@@ -145,10 +153,23 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
 
 def _step(step: Step, below: _Node) -> _Node:
     if isinstance(step, Explode):
-        return _Node(explode_text(step).capitalize(), inputs=[below])
+        return _Node(_title(explode_text(step)), inputs=[below])
+    if isinstance(step, Lookup):
+        return _Node(_title(lookup_text(step)), _table_facts(step.table), [below])
     if isinstance(step, Filter):
         return _Node(f"Filter {step.condition}", inputs=[below])
     return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])
+
+
+def _title(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _table_facts(table: Table) -> list[tuple[str, str]]:
+    facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in table.columns))]
+    facts += [(name, value) for name, value in sorted(table.options.items())]
+    refresh = "only by REFRESH TABLE" if table.refresh is None else f"every {format_duration(table.refresh)}"
+    return [*facts, ("read anew", refresh)]
 
 
 def _source(input: Input, read: Read) -> _Node:

@@ -17,6 +17,7 @@ from eventide.plan.logical import (
     Forward,
     Join,
     JoinSide,
+    Lookup,
     Named,
     Project,
     Rank,
@@ -225,7 +226,7 @@ def _named(scan: Scan, steps: tuple[Step, ...], columns: tuple[Column, ...]) -> 
     for step in steps:
         if isinstance(step, Project):
             own = [column.name for column in step.columns]
-        elif isinstance(step, Explode):
+        elif isinstance(step, Explode | Lookup):
             own += step.names
     wanted = [column.name for column in columns]
     if own == wanted:
@@ -241,7 +242,7 @@ def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
             return [(relation, ())]
         case Union():
             return [part for parts in relation.inputs for part in _flatten(parts)]
-        case Filter() | Project() | Explode():
+        case Filter() | Project() | Explode() | Lookup():
             return [(scan, (*steps, relation)) for scan, steps in _flatten(relation.input)]
 
 

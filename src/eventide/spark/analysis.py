@@ -26,7 +26,7 @@ from eventide.errors import SqlError
 from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
 from eventide.kernels.logic.rank import PLACE
 from eventide.plan.joins import AnyTime
-from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.logical import Explode, Filter, Lookup, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
 from eventide.plan.windows import Unbounded
 from eventide.tasks.select_list import WINDOW_ID
@@ -168,6 +168,12 @@ def check_step(frame: DataFrame, step: Step) -> None:
         _check(frame, step.condition)
     elif isinstance(step, Explode):
         _check_one(frame, Named(step.names[-1], f"explode({step.sql})"))
+    elif isinstance(step, Lookup):
+        columns = [
+            F.lit(None).cast(column.type).alias(name)
+            for column, name in zip(step.table.columns, step.names, strict=True)
+        ]
+        _check(frame.select("*", *columns), step.condition)
     else:
         _typed(frame, step.columns)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
-from eventide.plan.logical import Explode, Filter, Source
+from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
@@ -48,6 +48,8 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
             conditions.append(_compiled(step.condition, names, columns))
         elif isinstance(step, Explode):
             raise NotPortableError("rows are exploded by Spark")
+        elif isinstance(step, Lookup):
+            raise NotPortableError(f"rows are joined with the table {step.table.name} by Spark")
         else:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
