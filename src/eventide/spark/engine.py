@@ -26,13 +26,8 @@ from eventide.eventtime.lanes import LaneSilence
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-<<<<<<< HEAD
 from eventide.plan.planner import PARTITIONED, plan
-from eventide.plan.reads import sources_of, with_columns
-=======
-from eventide.plan.planner import plan
 from eventide.plan.reads import sources_of, tables_of, with_columns
->>>>>>> h-nexmark
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions
@@ -123,15 +118,12 @@ class Engine:
             partial(_check_sources, physical),
             frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
             self._shedding(stream.name, read.values()),
-<<<<<<< HEAD
             {
                 source.name: LaneSilence(source.idle_timeout)
                 for source in read.values()
                 if source.connector in PARTITIONED
             },
-=======
             self._stream_tables(stream),
->>>>>>> h-nexmark
         )
         self._streams[stream.name] = running
         for sink in sinks:

@@ -22,11 +22,7 @@ from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, ORIGINAL, SEQ
-<<<<<<< HEAD
-from eventide.plan.logical import Explode, Named, Project, Source, Step
-=======
-from eventide.plan.logical import Explode, Lookup, Named, Project, Step
->>>>>>> h-nexmark
+from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, JoinRows, Physical
 from eventide.plan.used_columns import used_columns
@@ -163,11 +159,7 @@ def packed_rows(
     frame = road.scanned(context.spark, source, input.number, scan, scans)
     if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
         return frame.select(*PACKED.names)
-<<<<<<< HEAD
-    lines = _stepped(input.plan, road.decoded(frame, source, scan))
-=======
-    lines = _stepped(context, input.plan, decoded(frame, source, scan.reader.columns))
->>>>>>> h-nexmark
+    lines = _stepped(context, input.plan, road.decoded(frame, source, scan))
     rows = _to_pack(physical, input.plan, lines, schema, packed)
     return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
 

@@ -53,11 +53,8 @@ class RunningStream:
         check_sources: Callable[[], None],
         judged: frozenset[str] = frozenset(),
         shedding: Shedding | None = None,
-<<<<<<< HEAD
         lanes: Mapping[str, LaneSilence] | None = None,
-=======
         tables: StreamTables | None = None,
->>>>>>> h-nexmark
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -72,14 +69,10 @@ class RunningStream:
         self._judged = judged
         self._told: dict[str, int] = {}
         self._shedding = shedding
-<<<<<<< HEAD
         self._lanes = lanes or {}
-        router.tell = self._batch_ended if judged or shedding or lanes else None
-=======
         self._tables = tables
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
-        router.tell = self._batch_ended if judged or shedding or tables else None
->>>>>>> h-nexmark
+        router.tell = self._batch_ended if judged or shedding or lanes or tables else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -174,19 +167,14 @@ class RunningStream:
         """How loaded the engine is, and what share is shed; empty where nothing may be."""
         return {} if self._shedding is None else self._shedding.figures()
 
-<<<<<<< HEAD
-    def _tell(self) -> bool:
-        """Publish the watermarks that admitted rows allow, as the shards have found them, and those that partitions
-        allow; says whether there was anything.
-        """
-=======
     def table_figures(self) -> dict[str, dict[str, Any]]:
         """Of each table that is looked up: the version in use and how it is doing."""
         return {} if self._tables is None else self._tables.figures()
 
-    def _tell(self) -> None:
-        """Publish the watermarks that admitted rows allow, as the shards have found them."""
->>>>>>> h-nexmark
+    def _tell(self) -> bool:
+        """Publish the watermarks that admitted rows allow, as the shards have found them, and those that partitions
+        allow; says whether there was anything.
+        """
         news = {
             name: watermark
             for name, watermark in self._claims().items()

@@ -116,6 +116,8 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
     else:
         column = parse_column(cursor, declared.columns)
         declared.columns[column.name.lower()] = column
+        if cursor.at_words("METADATA"):
+            declared.metadata.append(_metadata(cursor, column))
 
 
 def _once(cursor: Cursor, present: object, token: Token, clause: str) -> None:
@@ -195,10 +197,7 @@ def parse_column(cursor: Cursor, others: Collection[str]) -> Column:
         raise cursor.error("NOT NULL is not checked", "leave it out; filter with WHERE ... IS NOT NULL in the stream")
     if cursor.at_words("COMMENT"):
         raise cursor.error("columns take no COMMENT", "write it as -- comment")
-    column = Column(name, type_name)
-    if cursor.at_words("METADATA"):
-        declared.metadata.append(_metadata(cursor, column))
-    return column
+    return Column(name, type_name)
 
 
 def _metadata(cursor: Cursor, column: Column) -> MetadataNode:

@@ -121,7 +121,7 @@ class _Joiner:
         """The pairs of a join, of which all of `where` holds, as an inner stream."""
         scope, rest = self._scope(join, where)
         own = [condition for condition in rest if not join.steps or _is_about(condition, scope)]
-        pairs = self._read(join, _joined(join, scope, own, None))
+        pairs = self._read(join, self._joined(join, scope, own, None))
         return reduce(with_where, [condition for condition in rest if condition not in own], pairs)
 
     def _read(self, join: JoinNode, joined: _Joined) -> Scope:

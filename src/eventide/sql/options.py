@@ -82,27 +82,15 @@ _FILES: Mapping[str, Option] = {
     "path": Option(),
     "format": _FORMAT,
     "header": Option("flag", only_format="csv"),
-    "sep": Option(only_format="csv"),
-    "quote": Option("character", only_format="csv"),
-    "escape": Option("character", only_format="csv"),
-    "null_text": Option(only_format="csv"),
+    **_CSV,
     "multi_line": Option("flag", only_format="csv"),
-    "timestamp_format": Option(only_format="csv"),
 }
 
 SOURCE_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "files": Connector(
         {
-<<<<<<< HEAD
-            "path": Option(),
-            "format": _FORMAT,
-            "header": Option("flag", only_format="csv"),
-            **_CSV,
-            "multi_line": Option("flag", only_format="csv"),
-=======
             **_FILES,
->>>>>>> h-nexmark
             "max_files_per_batch": Option("count"),
             "target_latency": Option("span", instead_of="max_files_per_batch"),
         },
