@@ -34,8 +34,16 @@ class Scans:
 
 
 @dataclass(frozen=True)
+class TableFiles:
+    """Where tables lie, and which of their versions count for the stream."""
+
+    folder: Path
+    log: Path
+
+
+@dataclass(frozen=True)
 class SourceContext:
-    """Where a stream's inbox and its sources' spools are; `frames` are a user's own DataFrames by source name.
+    """Where a stream's inbox and its sources' spools are; `frames` are DataFrames by the name of a source or table.
 
     Without an inbox a stream takes no control entries: no external watermarks, idle sources, flush or ticks.
     """
@@ -47,6 +55,8 @@ class SourceContext:
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     orders: Path | None = None  # of the stream's shedder
+    tables: TableFiles | None = None
+    streaming: bool = True  # False: all that is there, once
 
     def spool(self, source: str) -> Path:
         return self.spools / source

@@ -27,7 +27,7 @@ def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] =
     if sink.connector == "embedded":
         return None
     raise OptionError(
-        f"the sink {sink.name} has the connector '{sink.connector}', which nobody writes",
+        f"the sink {sink.name} has the connector '{sink.connector}', which cannot be written to",
         help=suggest(sink.connector, CONNECTORS),
     )
 

@@ -18,6 +18,7 @@ from eventide.plan.logical import (
     Filter,
     Forward,
     Join,
+    Lookup,
     Project,
     Query,
     Relation,
@@ -494,7 +495,7 @@ def _conditions(relation: Relation) -> list[str]:
     match relation:
         case Filter():
             return [*_conditions(relation.input), relation.condition]
-        case Project() | Explode():
+        case Project() | Explode() | Lookup():
             return _conditions(relation.input)
         case Union():
             return [condition for part in relation.inputs for condition in _conditions(part)]

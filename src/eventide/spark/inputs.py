@@ -22,12 +22,13 @@ from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, ORIGINAL, SEQ
-from eventide.plan.logical import Explode, Named, Project, Source, Step
+from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, JoinRows, Physical
 from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
+from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
 from eventide.tasks.fused_scan import FusedScan
@@ -72,7 +73,7 @@ def open_input(context: SourceContext, number: int, input: Input, inbox: DataFra
         check_source(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
-    return SparkInput(number, input, _stepped(input, rows), fusion)
+    return SparkInput(number, input, _stepped(context, input, rows), fusion)
 
 
 def check_source(source: Source) -> None:
@@ -158,7 +159,7 @@ def packed_rows(
     frame = road.scanned(context.spark, source, input.number, scan, scans)
     if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
         return frame.select(*PACKED.names)
-    lines = _stepped(input.plan, road.decoded(frame, source, scan))
+    lines = _stepped(context, input.plan, road.decoded(frame, source, scan))
     rows = _to_pack(physical, input.plan, lines, schema, packed)
     return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
 
@@ -189,22 +190,24 @@ def _left_to_spark(input: Input) -> Fusion:
     return Fusion(columns, None, None, (), None, left_to_spark=True)
 
 
-def _stepped(input: Input, rows: DataFrame) -> DataFrame:
+def _stepped(context: SourceContext, input: Input, rows: DataFrame) -> DataFrame:
     """Event time, filters and projections; rows that a fused scan has packed pass."""
     is_event_time = isinstance(input.watermark, EventTimeWatermark)
     frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time)
     for step in input.steps:
         try:
-            frame = _after(input, step, frame, PASSED in rows.columns)
+            frame = _after(context, input, step, frame, PASSED in rows.columns)
         except REFUSED:
             check_step(frame, step)
             raise
     return frame
 
 
-def _after(input: Input, step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
+def _after(context: SourceContext, input: Input, step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
     if isinstance(step, Explode):
         return exploded(frame, step)
+    if isinstance(step, Lookup):
+        return looked_up(frame, step, table_frame(context, step), carried(input.source))
     if isinstance(step, Project):
         columns = [_where_kept(input, c.sql).alias(c.name) for c in step.columns]
         return frame.select(*columns, *carried(input.source))

@@ -21,6 +21,7 @@ from eventide.spark.failure import failure_of
 from eventide.spark.router import Router
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.stream_output import StreamOutput
+from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
@@ -53,6 +54,7 @@ class RunningStream:
         judged: frozenset[str] = frozenset(),
         shedding: Shedding | None = None,
         lanes: Mapping[str, LaneSilence] | None = None,
+        tables: StreamTables | None = None,
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -68,7 +70,9 @@ class RunningStream:
         self._told: dict[str, int] = {}
         self._shedding = shedding
         self._lanes = lanes or {}
-        router.tell = self._batch_ended if judged or shedding or lanes else None
+        self._tables = tables
+        self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
+        router.tell = self._batch_ended if judged or shedding or lanes or tables else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -90,6 +94,8 @@ class RunningStream:
             self._raise_if_failed()
             return
         self.router.failure, self._is_told = None, False
+        if self._tables is not None:
+            self._tables.begin()
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
@@ -104,6 +110,21 @@ class RunningStream:
             self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
         except Exception as error:
             raise self._failure(error) from None
+
+    def take_tables(self) -> None:
+        """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
+        if self._call_for_tables():
+            self._wait()
+
+    def _call_for_tables(self) -> bool:
+        """Call for a batch if there is a newer version, once for each."""
+        newest = {} if self._tables is None or not self._tables.is_behind else self._tables.newest()
+        if newest in ({}, self._awaited):
+            return False
+        self._awaited = newest
+        with self._publishing:
+            self.inbox.publish([Entry("wake")])
+        return True
 
     def publish(self) -> None:
         """Let the query see everything that its sources and the streams that it reads have for it."""
@@ -121,6 +142,7 @@ class RunningStream:
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
+        self._call_for_tables()
         now = self._clock.micros()
         while self.router.heard:
             self._heartbeat.heard(self.router.heard.pop(), now)
@@ -135,6 +157,8 @@ class RunningStream:
     def _batch_ended(self) -> None:
         """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
         self._tell()
+        if self._tables is not None:
+            self._tables.change()
         account = self.router.results.latest()
         if self._shedding is not None and account is not None:
             self._shedding.observe(account, self._clock.micros())
@@ -142,6 +166,10 @@ class RunningStream:
     def load(self) -> dict[str, float | str]:
         """How loaded the engine is, and what share is shed; empty where nothing may be."""
         return {} if self._shedding is None else self._shedding.figures()
+
+    def table_figures(self) -> dict[str, dict[str, Any]]:
+        """Of each table that is looked up: the version in use and how it is doing."""
+        return {} if self._tables is None else self._tables.figures()
 
     def _tell(self) -> bool:
         """Publish the watermarks that admitted rows allow, as the shards have found them, and those that partitions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -113,8 +114,10 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
             "a source has no constraints", "to drop duplicates write DEDUPLICATE BY id WITHIN INTERVAL '10' MINUTE"
         )
     else:
-        column = _column(cursor, declared)
+        column = parse_column(cursor, declared.columns)
         declared.columns[column.name.lower()] = column
+        if cursor.at_words("METADATA"):
+            declared.metadata.append(_metadata(cursor, column))
 
 
 def _once(cursor: Cursor, present: object, token: Token, clause: str) -> None:
@@ -174,17 +177,18 @@ def _dedup(cursor: Cursor) -> Deduplicate:
     return Deduplicate(tuple(columns), cursor.duration("an interval"))
 
 
-def _column(cursor: Cursor, declared: _Declared) -> Column:
+def parse_column(cursor: Cursor, others: Collection[str]) -> Column:
+    """`id STRING`; `others` are the names of the columns before it, in lower case."""
     name, token = cursor.name("a column")
     if name.startswith("__"):
         raise error_at(
             cursor.sql, token, f"the column name {name} is reserved", "choose a name that does not begin with __"
         )
-    if len(declared.columns) == MOST_COLUMNS:
+    if len(others) == MOST_COLUMNS:
         raise error_at(
             cursor.sql, token, f"a source has at most {MOST_COLUMNS:,} columns", "leave out what is not used"
         )
-    if name.lower() in declared.columns:
+    if name.lower() in others:
         raise error_at(
             cursor.sql, token, f"the column {name} is declared twice", "names are the same whatever their case"
         )
@@ -193,10 +197,7 @@ def _column(cursor: Cursor, declared: _Declared) -> Column:
         raise cursor.error("NOT NULL is not checked", "leave it out; filter with WHERE ... IS NOT NULL in the stream")
     if cursor.at_words("COMMENT"):
         raise cursor.error("columns take no COMMENT", "write it as -- comment")
-    column = Column(name, type_name)
-    if cursor.at_words("METADATA"):
-        declared.metadata.append(_metadata(cursor, column))
-    return column
+    return Column(name, type_name)
 
 
 def _metadata(cursor: Cursor, column: Column) -> MetadataNode:

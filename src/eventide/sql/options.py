@@ -78,15 +78,19 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     **{name: Option() for name in ADMISSION_OPTIONS},
 }
 
+_FILES: Mapping[str, Option] = {
+    "path": Option(),
+    "format": _FORMAT,
+    "header": Option("flag", only_format="csv"),
+    **_CSV,
+    "multi_line": Option("flag", only_format="csv"),
+}
+
 SOURCE_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "files": Connector(
         {
-            "path": Option(),
-            "format": _FORMAT,
-            "header": Option("flag", only_format="csv"),
-            **_CSV,
-            "multi_line": Option("flag", only_format="csv"),
+            **_FILES,
             "max_files_per_batch": Option("count"),
             "target_latency": Option("span", instead_of="max_files_per_batch"),
         },
@@ -124,6 +128,10 @@ SOURCE_CONNECTORS: Mapping[str, Connector] = {
         event_time="timestamp",
     ),
 }
+
+TABLE_OPTIONS: Mapping[str, Option] = {"connector": Option(), "refresh": Option("span")}
+
+TABLE_CONNECTORS: Mapping[str, Connector] = {"files": Connector(_FILES, required=("path",))}
 
 SINK_OPTIONS: Mapping[str, Option] = {"connector": Option()}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot.tokenizer_core import Token
 
 from eventide.plan.joins import Interval, OverlappingPanes, OverlappingSessions, SameWindow
-from eventide.plan.logical import Column
+from eventide.plan.logical import Column, Table
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.tokens import Span
 
@@ -85,12 +85,27 @@ class LateralView:
 
 
 @dataclass(frozen=True, eq=False)
+class LookupJoin:
+    """[LEFT] JOIN table [alias] ON condition | USING (columns)."""
+
+    table: Table
+    alias: str
+    outer: bool
+    on: Span | None
+    using: tuple[Span, ...]
+    span: Span
+
+
+InputStep = LateralView | LookupJoin
+
+
+@dataclass(frozen=True, eq=False)
 class TableRef:
     name: str
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
-    views: tuple[LateralView, ...] = ()
+    steps: tuple[InputStep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +114,7 @@ class SubqueryRef:
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
-    views: tuple[LateralView, ...] = ()
+    steps: tuple[InputStep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +154,7 @@ class JoinNode:
     match: Span | None = None  # MATCH_CONDITION, without its parentheses
     on: Span | None = None
     using: tuple[Span, ...] = ()  # a name each
+    steps: tuple[InputStep, ...] = ()  # with what the join gives
 
 
 FromNode = TableRef | SubqueryRef | WindowTable | JoinNode
@@ -197,3 +213,4 @@ class EmitNode:
     allowed_lateness: int | None = None
     late_to: str | None = None
     places: Mapping[str, Span] = field(default_factory=dict)  # 'mode', 'lateness', 'late_to'
+    is_inner: bool = False  # of a part that another part of the statement reads: nobody could have written anything
