@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eventide.admission.throttle import Written
 from eventide.arguments import checkpoint_folder, moment_micros
-from eventide.connectors.embedded.json_rows import encode_rows
 from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
 from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
 from eventide.diagnose.why import Seen, why
-from eventide.errors import CatalogError, EventideError, OptionError, SourceError, located, suggest
+from eventide.errors import CatalogError, EventideError, OptionError, located, suggest
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.plan import logical
 from eventide.plan.difference import canonical
@@ -41,6 +41,7 @@ from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows, la
 from eventide.storage.replays import Replays, replay_totals
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
+from eventide.writing import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,6 +111,7 @@ class Database:
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
         self._streams = Streams(self._levels, self._spools, self._guard)
+        self._writer = Writer(self._spools, self._guard, self._engine.queues, self._streams.publish)
 
     @property
     def spark(self) -> SparkSession:
@@ -284,19 +286,17 @@ class Database:
 
     # Rows in --------------------------------------------------------------------------------------------------
 
-    def write(self, source: str, rows: Any) -> int:
-        """Write rows to an embedded source; durable when it returns. Returns the number of rows."""
+    def write(self, source: str, rows: Any, timeout: float | None = None) -> Written:
+        """Write rows to an embedded source; durable when it returns. Returns the number of rows that were taken.
+
+        That is all of them, unless the source is throttled and the engine cannot keep up: then it is the first ones,
+        and `.wait` says after how many seconds to come again with the rest. With a `timeout` the call waits for room
+        so many seconds.
+        """
         with self._guard:
             self._check_open()
             definition = self.catalog.source(source)
-            if definition.connector != "embedded":
-                raise SourceError(f"source {source} reads {definition.connector}; db.write feeds embedded sources only")
-            texts = encode_rows(definition, rows)
-            if texts:
-                received = time.time_ns() // 1000
-                self._spools.append(definition.name, lambda spool, number: spool.append_rows(texts, received, number))
-                self._streams.publish()
-            return len(texts)
+        return self._writer.write(definition, rows, timeout)
 
     def advance_watermark(self, source: str, ts: int | dt.datetime) -> None:
         """Promise that no row of `source` with event time <= `ts` follows; milliseconds since the epoch or a

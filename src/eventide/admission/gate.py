@@ -16,7 +16,7 @@ from eventide.admission.admission import Admission, Decided, ShardRows, counts_o
 from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
 from eventide.admission.controller import AdmissionState
 from eventide.admission.options import AdmissionSpec
-from eventide.admission.shedder import ShedOrder
+from eventide.admission.shedder import ShedOrder, starts_of
 from eventide.admission.sla import Priority
 from eventide.kernels.contract import CLAIM, PROBLEM, TS, Output, Store
 from eventide.kernels.side_rows import SideRows
@@ -33,7 +33,8 @@ class LetIn:
     """What one shard made of a batch. All but `output` is by input.
 
     `claims` are the watermarks that admitted rows allow, and `tops` the latest event times, where no task could tell
-    them. `figures` are FIGURES, and TOKENS_LEFT, which all shards know alike.
+    them. `figures` are FIGURES, and TOKENS_LEFT, which all shards know alike. `offered` are the latest event times of
+    all rows, those that were shed included, where whole windows go.
     """
 
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
@@ -41,12 +42,13 @@ class LetIn:
     claims: dict[int, int] = field(default_factory=dict)
     tops: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)
+    offered: dict[int, int] = field(default_factory=dict)
 
     def noted(self, number: int, rows: pa.Table) -> pa.Table:
         """Notes what admitted rows say about time; gives them without what only this needs."""
         if CLAIM not in rows.column_names:
             return rows
-        good = rows if (errors := _errors(rows)) is None else rows.filter(pa.array(~errors))
+        good = _good(rows)
         for times, name in ((self.claims, CLAIM), (self.tops, TS)):
             latest = pc.max(good[name]).as_py()
             if latest is not None:
@@ -55,11 +57,16 @@ class LetIn:
 
 
 class Gate:
-    """`specs` are those of the inputs that have limits, by number."""
+    """`specs` are those of the inputs that have limits, by number. `window` is the tumbling window (offset, size) that
+    may go as a whole; None: rows go one by one.
+    """
 
-    def __init__(self, specs: Mapping[int, AdmissionSpec], side_rows: SideRows) -> None:
+    def __init__(
+        self, specs: Mapping[int, AdmissionSpec], side_rows: SideRows, window: tuple[int, int] | None = None
+    ) -> None:
         self._specs = specs
         self._side_rows = side_rows
+        self._window = window
 
     def let_in(
         self,
@@ -90,7 +97,10 @@ class Gate:
         spec, kept = self._specs[number], store.read(SPACE, number)
         state = AdmissionState.from_bytes(kept[0]) if kept else AdmissionState()
         surveyed = [(survey, table) for survey, table in tables if survey is not None]
-        asked = [_asked(survey, table) for survey, table in surveyed]
+        asked = [_asked(survey, table, self._window) for survey, table in surveyed]
+        if self._window is not None:
+            latest = [top for _, table in surveyed if (top := pc.max(_good(table)[TS]).as_py()) is not None]
+            found.offered.update({number: max(latest)} if latest else {})
         decided, new = Admission(spec, order).decide(state, slices, asked)
         if spec.needs_history:
             store.replace(SPACE, number, new.to_bytes())
@@ -142,10 +152,10 @@ def offered_as(source: str, priority: Priority) -> str:
     return f"offered_{source}_{priority.word}"
 
 
-def _asked(survey: int, table: pa.Table) -> ShardRows:
+def _asked(survey: int, table: pa.Table, window: tuple[int, int] | None) -> ShardRows:
     times = ints(table, TS) if _errors(table) is None else _filled(table)
     ranks = column(table, PRIORITY_CODE).to_numpy() if PRIORITY_CODE in table.column_names else None
-    return ShardRows(survey, Tickets.of(table), times, ranks)
+    return ShardRows(survey, Tickets.of(table), times, ranks, None if window is None else starts_of(times, window))
 
 
 def _errors(table: pa.Table) -> Bools | None:
@@ -153,6 +163,11 @@ def _errors(table: pa.Table) -> Bools | None:
     if PROBLEM not in table.column_names or table[PROBLEM].null_count == table.num_rows:
         return None
     return np.asarray(column(table, PROBLEM).is_valid())
+
+
+def _good(table: pa.Table) -> pa.Table:
+    errors = _errors(table)
+    return table if errors is None else table.filter(pa.array(~errors))
 
 
 def _filled(table: pa.Table) -> Ints:

@@ -19,6 +19,7 @@ from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
+from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Slide, Tumble
 from eventide.spark.analysis import Analyzed, analyze
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
@@ -91,7 +92,7 @@ def compile_stream(
         for number, input in enumerate(physical.inputs)
         if input.source.admission is not None
     }
-    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished, admission))
+    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished, admission, shed_window(physical)))
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if finished is None:
@@ -124,7 +125,9 @@ def _packing(
 
 def _surveying(physical: Physical, input: Input, admission: AdmissionSpec, orders: Path | None) -> Surveying:
     identity = None if input.source.dedup is None else DEDUP
-    return Surveying(admission, physical.needs_arrival, orders if admission.sheds else None, identity)
+    keys, window, weight = tuple(key.sql for key in input.keys), shed_window(physical), weight_column(input)
+    log = orders if admission.sheds else None
+    return Surveying(admission, physical.needs_arrival, log, identity, keys, window, weight)
 
 
 def _shard_by(physical: Physical, input: Input) -> ShardBy:

@@ -101,6 +101,7 @@ class Router(ABC):
                 ("watermark", one["watermarks"]),
                 ("max_timestamp_seen", one["tops"]),
                 ("flushed", one["flushes"]),
+                ("offered", one["offered"]),
             )
             for what, by_input in times:
                 for number, value in by_input.items():

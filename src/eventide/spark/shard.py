@@ -44,13 +44,14 @@ class SourceTimes:
     tops: dict[int, int] = field(default_factory=dict)
     flushes: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
+    offered: dict[int, int] = field(default_factory=dict)  # the latest event time, of rows that were shed as well
 
     def note(self, let_in: LetIn) -> None:
         """What was only known when rows had been admitted."""
         for times, found in ((self.claims, let_in.claims), (self.tops, let_in.tops)):
             for number, value in found.items():
                 times[number] = max(value, times.get(number, value))
-        self.figures = let_in.figures
+        self.figures, self.offered = let_in.figures, let_in.offered
 
     def add(self, row: Row) -> None:
         flushed = row.at if row.control == "flush" else None
@@ -71,6 +72,7 @@ class ShardWork:
     numbers: tuple[int, ...]
     finish: Finish | None = None
     admission: Mapping[int, AdmissionSpec] = field(default_factory=dict)  # of inputs that have limits
+    shed_window: tuple[int, int] | None = None  # offset and size of windows that may be shed as a whole
 
 
 @dataclass
@@ -214,6 +216,7 @@ class ShardWorker:
             "tops": times.tops,
             "flushes": times.flushes,
             "admission": times.figures,
+            "offered": times.offered,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 
@@ -237,7 +240,7 @@ class ShardWorker:
 def _gate(work: ShardWork) -> Gate:
     from eventide.admission.gate import Gate  # which streams without limits need not load
 
-    return Gate(work.admission, work.spec.inner.side_rows)
+    return Gate(work.admission, work.spec.inner.side_rows, work.shed_window)
 
 
 def _clock(timer_values: Any) -> Clock:
