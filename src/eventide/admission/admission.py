@@ -50,6 +50,7 @@ class Decided:
     outcomes: Codes
     reasons: pa.Array  # string; NULL where admitted
     details: pa.Array  # string, JSON; NULL where admitted
+    lags: Ints  # microseconds between event time and arrival
 
     @property
     def admitted(self) -> Bools:
@@ -115,5 +116,6 @@ class Admission:
             details = figures.details(some.survey, some.tickets, outcomes, some.event_time)
             if some.priorities is not None:
                 details = figures.shed_details(details, outcomes, some.priorities, some.window_starts)
-            found.append(Decided(outcomes, reasons(outcomes), details))
+            lags = settlement.arrivals_of(some.survey, some.tickets) - some.event_time
+            found.append(Decided(outcomes, reasons(outcomes), details, lags))
         return found, new

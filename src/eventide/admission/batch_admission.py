@@ -213,6 +213,10 @@ class Settlement:
         """The moment of each row, as a place in `moments`."""
         return self._moment[self.places(key, tickets)]
 
+    def arrivals_of(self, key: int, tickets: Tickets) -> Ints:
+        """When each row came."""
+        return self.moments.at[self.moments_of(key, tickets)]
+
 
 def settle(
     config: StreamSlaConfig, state: AdmissionState, slices: Mapping[int, pa.Table]

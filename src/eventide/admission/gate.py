@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from eventide.admission.admission import Admission, Decided, ShardRows, counts_of
 from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
 from eventide.admission.controller import AdmissionState
+from eventide.admission.lags import lag_counts
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedder import ShedOrder, starts_of
 from eventide.admission.sla import Priority
@@ -33,8 +34,8 @@ class LetIn:
     """What one shard made of a batch. All but `output` is by input.
 
     `claims` are the watermarks that admitted rows allow, and `tops` the latest event times, where no task could tell
-    them. `figures` are FIGURES, and TOKENS_LEFT, which all shards know alike. `offered` are the latest event times of
-    all rows, those that were shed included, where whole windows go.
+    them. `figures` are FIGURES, counts of lags, and TOKENS_LEFT, which all shards know alike. `offered` are the latest
+    event times of all rows, those that were shed included, where whole windows go.
     """
 
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
@@ -123,6 +124,9 @@ class Gate:
             outcomes = np.where(is_error, np.uint8(Outcome.ADMITTED), outcomes)
         for word, count in counts_of(outcomes if is_error is None else outcomes[~is_error]).items():
             figures[word if word in (ADMITTED, SHED) else f"{REJECTED}_{word}"] += count
+        admitted = outcomes == Outcome.ADMITTED if is_error is None else (outcomes == Outcome.ADMITTED) & ~is_error
+        for size, rows in lag_counts(decided.lags[admitted]).items():
+            figures[size] = figures.get(size, 0) + rows
         self._count_offered(number, table, outcomes, is_error, output)
         table = table.drop_columns([name for name in (*TICKET_FIELDS, PRIORITY_CODE) if name in table.column_names])
         shed = outcomes == Outcome.SHED

@@ -63,7 +63,8 @@ class Shedding:
         """The load as it was measured last, and what is to be shed."""
         order, score = self._manager.order, self._manager.score
         parts = {f"load_{name}": round(value, 4) for name, value in score.parts.items()}
-        share = {"shed_share": round(order.share, 4)} if self._sheds else {}
+        ratios = {f"shed_ratio_{name}": round(value, 4) for name, value in vars(order.ratios).items()}
+        share = {"shed_share": round(order.share, 4), **ratios} if self._sheds else {}
         return {"load": round(score.value, 4), **parts, **share, "load_cause": score.cause}
 
     def _mix(self, account: Account, offered: int) -> dict[Priority, int]:

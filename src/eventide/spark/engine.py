@@ -116,7 +116,7 @@ class Engine:
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
             partial(_check_sources, physical),
-            frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
+            {source.name: source.admission for source in read.values() if source.admission is not None},
             self._shedding(stream, read.values()),
         )
         self._streams[stream.name] = running

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from eventide.admission.gate import TOKENS_LEFT
+from eventide.admission.lags import aged
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
@@ -89,6 +90,7 @@ class Router(ABC):
         before = self.results.latest()
         sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
+        judged: set[str] = set()
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
@@ -109,7 +111,11 @@ class Router(ABC):
                     kept[what] = max(value, kept.get(what, value))
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
-                _add_admission(admission.setdefault(self.sources[int(number)], {}), figures)
+                name = self.sources[int(number)]
+                if name not in judged:
+                    judged.add(name)
+                    admission[name] = aged(admission.get(name, {}))
+                _add_admission(admission[name], figures)
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})

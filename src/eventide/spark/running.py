@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
@@ -26,8 +27,8 @@ from eventide.storage.unreadable import UnreadableFiles
 
 
 class RunningStream:
-    """The query of one stream. `backlog` is what waits for it. Of the sources in `judged` only shards know which rows
-    are admitted, so that tasks cannot say what watermark they allow.
+    """The query of one stream. `backlog` is what waits for it, `limits` those of its sources that have any. Where they
+    need history only shards know which rows are admitted, so that tasks cannot say what watermark they allow.
 
     Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
     no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
@@ -45,7 +46,7 @@ class RunningStream:
         reads: list[RunningStream],
         heartbeat: Heartbeat,
         check_sources: Callable[[], None],
-        judged: frozenset[str] = frozenset(),
+        limits: Mapping[str, AdmissionSpec],
         shedding: Shedding | None = None,
     ) -> None:
         self.name = name
@@ -57,11 +58,12 @@ class RunningStream:
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
-        self._judged = judged
+        self.limits = limits
+        self._judged = {name for name, spec in limits.items() if spec.needs_history}
         self._told: dict[str, int] = {}
         self._shedding = shedding
         self._ended: int | None = None  # the last batch that was observed
-        router.tell = self._batch_ended if judged or shedding or backlog.batcher else None
+        router.tell = self._batch_ended if self._judged or shedding or backlog.batcher else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -153,7 +155,7 @@ class RunningStream:
         self._told.update(news)
 
     def _claims(self) -> dict[str, int]:
-        """The watermarks that admitted rows allow, by the sources in `judged`."""
+        """The watermarks that admitted rows allow, by the sources of which only shards know them."""
         return {
             name: figures["watermark"]
             for name, figures in self._account_sources().items()
