@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eventide.admission.controller import Admit, Reject, StreamAdmissionController
-from eventide.admission.gate import Gate, LetIn
+from eventide.admission.gate import SHED_PAYLOADS, Gate, LetIn
 from eventide.admission.options import AdmissionSpec, parse_admission
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import ShedOrder, ShedRatios
@@ -34,6 +34,7 @@ from eventide.tasks.packing import (
     Packing,
     ShardBy,
     from_blob,
+    left_out_of,
     order_of,
     survey_of,
 )
@@ -92,6 +93,7 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
     slices: dict[int, dict[int, pa.Table]] = {}
     orders: dict[int, ShedOrder] = {}
     rows: dict[int, list[tuple[int | None, pa.Table]]] = {}
+    left_out: Counter[int] = Counter()
     for entry in packed:
         if entry["shard"] != shard:
             continue
@@ -100,9 +102,10 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
             slices.setdefault(0, {})[survey_of(found) or 0] = found
             order = order_of(found)
             orders.update({} if order is None else {0: ShedOrder.from_bytes(order)})
+            left_out.update(left_out_of(found))
         else:
             rows.setdefault(0, []).append((survey_of(found), found))
-    return gate.let_in(slices, rows, store, orders)
+    return gate.let_in(slices, rows, store, orders, {0: left_out})
 
 
 @st.composite
@@ -268,6 +271,31 @@ def test_a_kept_row_stands_for_those_that_went_in_its_place(tmp_path: Path) -> N
     kept = [weight for weight, out in zip(found.rows["__i0"].to_pylist(), found.out, strict=True) if not out]
     assert set(kept) == {1.0, 4.0} and kept.count(1.0) == 2000
     assert sum(kept) == pytest.approx(4000, rel=0.1)
+
+
+@pytest.mark.parametrize("limits", [{}, {"sla.max_events_per_sec": "1", "sla.burst": "1000000"}])
+def test_of_many_rows_that_are_shed_all_count_and_some_leave_a_payload(tmp_path: Path, limits: dict[str, str]) -> None:
+    """Whether tasks know by themselves that a row goes, or shards must."""
+    spec = parse_admission({"shed.policy": "strict", "sla.priority": "p", **limits})
+    log = ShedLog(tmp_path / "orders.json")
+    log.add(0, ShedOrder(ShedRatios(low=1.0), 0.5, 1.3, "latency"))
+    made = Packing(0, (10, 11), ShardBy(("__k0",)), LAG, surveying=Surveying(spec, False, tmp_path / "orders.json"))
+    count = 10 * SHED_PAYLOADS
+    rows = table([Row(id, MS, id * MS, DECLARED, id % 5 > 0, id) for id in range(count)])
+    rows = rows.append_column(NOW, pa.repeat(0, count)).append_column(
+        PRIORITY, pa.array(["low", "high"] * (count // 2))
+    )
+    packed = made.pack(rows, 0)
+    shards = [let_in(Gate({0: spec}, SIDE), packed, 10 + shard, MemoryStore()) for shard in range(2)]
+    low, high = (sum(id % 5 > 0 and id % 2 == odd for id in range(count)) for odd in (0, 1))
+    assert sum(one.output.counts["shed"] for one in shards) == low
+    assert sum(one.figures[0]["shed"] for one in shards) == low
+    assert sum((one.output.events for one in shards), Counter()) == {"offered_s_low": low, "offered_s_high": high}
+    assert sum(found.num_rows for one in shards for found in one.rows[0]) == high
+    payloads = sum(side.num_rows for one in shards for side in one.output.side)
+    assert SHED_PAYLOADS <= payloads <= 2 * SHED_PAYLOADS < low
+    travelled = sum(from_blob(entry["blob"]).num_rows for entry in packed if entry.get("control") is None)
+    assert travelled == (low + high if limits else high + SHED_PAYLOADS)
 
 
 def test_a_source_without_limits_sends_no_column_and_no_entry_more() -> None:

@@ -94,6 +94,12 @@ class Tickets:
         return late
 
     @property
+    def to_be_shed(self) -> Bools:
+        """Rows that will be shed unless jitter or rate rejects them."""
+        shed: Bools = self.mark & (_TOO_LATE | _TO_BE_SHED) == _TO_BE_SHED
+        return shed
+
+    @property
     def out(self) -> Bools:
         """Rows that will be rejected for their lag, or shed unless they are rejected."""
         known: Bools = self.mark & (_TOO_LATE | _TO_BE_SHED) != 0

@@ -25,6 +25,7 @@ from eventide.kernels.vector.columns import column, ints
 
 SPACE = "admission"  # of the shard's store; a bucket of it is the state of one input
 ADMITTED, REJECTED, SHED, TOKENS_LEFT = "admitted", "rejected", "shed", "tokens_left"
+SHED_PAYLOADS = 1000  # of a piece of a batch: more are counted and leave none, since what is shed must cost little
 PRIORITY_CODE = "__rank"  # int8; of rows that may be shed
 FIGURES = (ADMITTED, *(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE)), SHED)
 
@@ -75,15 +76,18 @@ class Gate:
         rows: Mapping[int, Sequence[tuple[int | None, pa.Table]]],
         store: Store,
         orders: Mapping[int, ShedOrder] | None = None,
+        left_out: Mapping[int, Mapping[int, int]] | None = None,
     ) -> LetIn:
         """`slices` by input and survey, of all tasks; `rows` of this shard by input, each table with its survey, or
         None if it has none: then it has errors only. `orders` are those under which the slices were made, where rows
-        are to be shed. Must be called for every batch in which there are slices.
+        are to be shed, `left_out` how many rows tasks have shed by themselves, by input and priority. Must be called
+        for every batch in which there are slices.
         """
         found = LetIn(rows={number: [table for _, table in tables] for number, tables in rows.items()})
         for number in sorted(slices):
             order = (orders or {}).get(number)
             found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), order, store, found)
+            self._add_left_out(number, (left_out or {}).get(number, {}), found)
         return found
 
     def _judged(
@@ -115,6 +119,14 @@ class Gate:
             let_in.append(found.noted(number, table))
         return [table for table in let_in if table.num_rows]
 
+    def _add_left_out(self, number: int, left_out: Mapping[int, int], found: LetIn) -> None:
+        count = sum(left_out.values())
+        if count:
+            found.output.counts[SHED] += count
+            found.figures[number][SHED] += count
+        for priority, rows in left_out.items():
+            found.output.events[offered_as(self._side_rows.source(number), Priority(priority))] += rows
+
     def _without_rejected(
         self, number: int, table: pa.Table, decided: Decided, output: Output, figures: dict[str, float]
     ) -> pa.Table:
@@ -133,7 +145,10 @@ class Gate:
         rejected = (outcomes != Outcome.ADMITTED) & ~shed
         reasons, details = decided.reasons, decided.details
         if shed.any():
-            self._side_rows.put(output, table, shed, SHED, reasons, input=number, detail=details)
+            told = np.zeros_like(shed)
+            told[np.flatnonzero(shed)[:SHED_PAYLOADS]] = True
+            self._side_rows.put(output, table, told, SHED, reasons, input=number, detail=details)
+            output.counts[SHED] += int(shed.sum() - told.sum())
         table = self._side_rows.put(output, table, rejected, REJECTED, reasons, input=number, detail=details)
         return table if not shed.any() else table.filter(pa.array(~shed[~rejected]))
 

@@ -23,7 +23,7 @@ from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
-from eventide.tasks.packing import SURVEY, UNDECODED, from_blob, order_of, survey_of, to_blob
+from eventide.tasks.packing import SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Received:
 
     tables: dict[int, list[tuple[int | None, pa.Table]]] = field(default_factory=dict)  # by input, each with its survey
     slices: dict[int, dict[int, pa.Table]] = field(default_factory=dict)  # by input and survey, of all tasks
+    left_out: dict[int, Counter[int]] = field(default_factory=dict)  # rows that tasks have shed, by input and priority
     partials: list[pa.Table] = field(default_factory=list)
     folded: int = 0
     controls: dict[str, list[Any]] = field(default_factory=dict)
@@ -100,6 +101,7 @@ class Received:
         elif row.control == SURVEY:
             slices = from_blob(row.blob)
             self.slices.setdefault(row.input, {})[survey_of(slices) or 0] = slices
+            self.left_out.setdefault(row.input, Counter()).update(left_out_of(slices))
         elif row.blob is not None:
             table = from_blob(row.blob)
             self.tables.setdefault(row.input, []).append((survey_of(table), table))
@@ -120,7 +122,7 @@ class Received:
     @property
     def count(self) -> int:
         rows: int = sum(table.num_rows for tables in self.tables.values() for _, table in tables)
-        return self.folded + rows
+        return self.folded + rows + sum(each.total() for each in self.left_out.values())
 
 
 class ShardWorker:
@@ -169,7 +171,7 @@ class ShardWorker:
             return {number: [table for _, table in found] for number, found in received.tables.items()}, Output()
         if self._gate is None:
             raise EngineError("slices of a survey came to a shard that knows no limits")
-        let_in = self._gate.let_in(received.slices, received.tables, self._store, received.orders())
+        let_in = self._gate.let_in(received.slices, received.tables, self._store, received.orders(), received.left_out)
         received.times.note(let_in)
         return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 

@@ -7,7 +7,7 @@ another task stands within it, so that the order does not depend on who reads wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 from eventide.admission.admission import Admission, ShedInput
 from eventide.admission.batch_admission import Arrivals, Bools, Ints, Tickets
-from eventide.admission.gate import PRIORITY_CODE
+from eventide.admission.gate import PRIORITY_CODE, SHED_PAYLOADS
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import Priorities, ShedOrder, priority_codes, row_hashes, starts_of
+from eventide.admission.sla import Priority
 from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.resolution import DECLARED, FROM_PROCESSING
 from eventide.kernels.contract import DETAIL, SEQ, TS
@@ -34,6 +35,7 @@ class Surveyed:
     slices: pa.Table | None  # None: no row was surveyed
     out: Bools  # for each of `rows`: it will be rejected for its lag, or shed unless it is rejected
     order: bytes | None = None  # of the shedder; None: nothing is to be shed
+    left_out: dict[int, int] = field(default_factory=dict)  # rows that were shed here, by priority
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,21 @@ class Surveying:
         told = order.to_bytes() if admission.sheds else None
         if not is_kept.all():
             rows, out = rows.filter(kept), out[is_kept]
-        return Surveyed(rows, slices, out, told)
+        if self.needs_history or told is None or slices is None:
+            return Surveyed(rows, slices, out, told)
+        return self._without_shed(Surveyed(rows, slices, out, told))
+
+    @staticmethod
+    def _without_shed(found: Surveyed) -> Surveyed:
+        """Rows whose fate is known here need not travel: they are counted, and some do, to leave a payload."""
+        goes = Tickets.of(found.rows).to_be_shed
+        goes[np.flatnonzero(goes)[:SHED_PAYLOADS]] = False
+        if not goes.any():
+            return found
+        counts = np.bincount(column(found.rows, PRIORITY_CODE).to_numpy()[goes], minlength=len(Priority))
+        left_out = {priority: count for priority, count in enumerate(counts.tolist()) if count}
+        rows = found.rows.filter(pa.array(~goes))
+        return Surveyed(rows, found.slices, found.out[~goes], found.order, left_out)
 
     @staticmethod
     def _arrivals(rows: pa.Table, how: pa.Array, is_good: Bools, first: int) -> Arrivals:
