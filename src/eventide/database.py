@@ -25,7 +25,7 @@ from eventide.errors import CatalogError, EventideError, OptionError, located, s
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.plan import logical
 from eventide.plan.difference import canonical
-from eventide.plan.explain import explain
+from eventide.plan.explain import Known, explain
 from eventide.plan.planner import plan
 from eventide.result import Result
 from eventide.sql import statements as st
@@ -273,9 +273,8 @@ class Database:
 
     def _explained(self, stream: logical.Stream, inner: Mapping[str, logical.Stream]) -> str:
         """The plan of a stream, and of the streams that it reads; `inner` are those that the catalog does not have."""
-        return explain(
-            plan(stream), read=lambda name: plan(inner[name] if name in inner else self.catalog.stream(name))
-        )
+        read = Known(lambda name: plan(inner[name] if name in inner else self.catalog.stream(name)), self._engine.fused)
+        return explain(plan(stream), known=read)
 
     def _select(self, statement: st.Select) -> Result:
         if not self._allow_jvm_calls:

@@ -30,6 +30,7 @@ from eventide.eventtime.durations import SECOND
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
+from eventide.plan.fusion import Fused
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan
@@ -219,6 +220,11 @@ class Engine:
     def opened(self, name: str) -> RunningStream | None:
         """The stream if it has been opened; opens nothing."""
         return self._streams.get(name)
+
+    def fused(self, name: str) -> Fused | None:
+        """What an open stream runs as one."""
+        running = self._streams.get(name)
+        return None if running is None else running.compiled.stages
 
     def queues(self, source: str) -> list[Queue]:
         """What waits for each open stream that reads an embedded source and is paced."""

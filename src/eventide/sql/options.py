@@ -104,6 +104,8 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "shards": Option("count", most=MOST_SHARDS),
     "eventtime.enabled": Option("flag"),
     "fused_scan": Option("flag"),
+    "fusion.enabled": Option("flag"),
+    "fusion.max_depth": Option("count"),
 }
 
 
