@@ -26,7 +26,7 @@ DEATHS = (
     "tick",
 )  # a life costs up to half a minute; the soak run has all moments
 WORKERS = 2.0  # that are killed for each thing the writer reports
-PARTS = ("rows", "late", "duplicate", "files", "late files", "dead letters", "function")
+PARTS = ("rows", "late", "duplicate", "rejected", "files", "late files", "dead letters", "function")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,7 @@ def test_nothing_is_lost_or_repeated(outcome: dict[str, Any], name: str) -> None
     assert outcome[name]["accounts"] == wanted["accounts"] and scenarios.is_balanced(wanted["accounts"])
     assert wanted["rows"] and bool(wanted["late"]) == (name != "over"), "what one stream gives another is on time"
     assert bool(wanted["duplicate"]) == (name in ("dedup", "pairs"))
+    assert bool(wanted["rejected"]) == (name == "limits")
 
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)
