@@ -114,7 +114,7 @@ class Admission:
         for some in rows:
             outcomes = settlement.outcomes(some.survey, some.tickets)
             details = figures.details(some.survey, some.tickets, outcomes, some.event_time)
-            if some.priorities is not None:
+            if some.priorities is not None and outcomes.any():
                 details = figures.shed_details(details, outcomes, some.priorities, some.window_starts)
             lags = settlement.arrivals_of(some.survey, some.tickets) - some.event_time
             found.append(Decided(outcomes, reasons(outcomes), details, lags))

@@ -129,7 +129,7 @@ def _packing(
         CARRIED_WATERMARK if is_carried else None,
         _prefold(physical, input, spec),
         isinstance(watermark, EventTimeWatermark) and watermark.told,
-        None if admission is None else _surveying(physical, input.plan, admission, orders),
+        None if admission is None else _surveying(physical, input, admission, orders),
     )
 
 
@@ -140,11 +140,18 @@ def _prefold(physical: Physical, input: SparkInput, spec: IntakeSpec) -> Prefold
     return spec.prefold()
 
 
-def _surveying(physical: Physical, input: Input, admission: AdmissionSpec, orders: Path | None) -> Surveying:
-    identity = None if input.source.dedup is None else DEDUP
-    keys, window, weight = tuple(key.sql for key in input.keys), shed_window(physical), weight_column(input)
-    log = orders if admission.sheds else None
-    return Surveying(admission, physical.needs_arrival, log, identity, keys, window, weight)
+def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, orders: Path | None) -> Surveying:
+    source = input.plan.source
+    return Surveying(
+        admission,
+        physical.needs_arrival,
+        orders if admission.sheds else None,
+        None if source.dedup is None else DEDUP,
+        tuple(key.sql for key in input.plan.keys),
+        shed_window(physical),
+        weight_column(input.plan),
+        source.connector == "embedded" or input.fusion is not None,
+    )
 
 
 def _shard_by(physical: Physical, input: Input) -> ShardBy:

@@ -186,8 +186,7 @@ class Packing:
             if surveyed.slices is not None:
                 rows = rows.append_column(CLAIM, self._claims(rows, how))
         else:
-            left = pa.array(~surveyed.out)
-            times = self._times(rows.filter(left), how.filter(left))
+            times = self._times(*((rows, how) if not surveyed.out.any() else self._left(rows, how, surveyed.out)))
         rows, facts = _judged(rows, how)
         if self.carried is not None:
             rows = rows.drop_columns([self.carried])
@@ -203,6 +202,11 @@ class Packing:
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
         return [{**times, **row} for row in packed]
+
+    def _left(self, rows: pa.Table, how: pa.Array, out: npt.NDArray[np.bool_]) -> tuple[pa.Table, pa.Array]:
+        """Of rows that are not out, what tells about time."""
+        told = [TS, *(() if self.carried is None else (self.carried,))]
+        return rows.select(told).filter(pa.array(~out)), how.filter(pa.array(~out))
 
     def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:
         """For each row the watermark that it allows; NULL where it allows none."""

@@ -45,10 +45,11 @@ class Surveying:
     spec: AdmissionSpec
     numbered: bool
     orders: Path | None = None  # of the shedder's log, where rows may be shed
-    identity: str | None = None  # the column that tells rows apart; None: all of them together, and the arrival
+    identity: str | None = None  # the column that tells rows apart; None: their place, or all columns and the arrival
     keys: tuple[str, ...] = ()  # of a group
     window: tuple[int, int] | None = None  # offset and size, where whole windows go
     weight: str | None = None  # the column that says how many rows one stands for, if anybody asks
+    by_place: bool = False  # the source itself numbers its rows: their place tells them apart
 
     @property
     def needs_history(self) -> bool:
@@ -129,6 +130,8 @@ class Surveying:
             return self.keys
         if self.identity is not None:
             return (self.identity,)
+        if self.by_place:
+            return (SEQ,)
         hidden = (SEQ, TS, HOW, DETAIL, KEPT, NOW, PRIORITY, self.weight)
         return [name for name in rows.column_names if name not in hidden]
 
@@ -152,6 +155,8 @@ def _times(rows: pa.Table) -> Ints:
 def _run_starts(seq: Ints) -> Ints:
     """For each row the SEQ of the first row of its run. Rows of one line of a file have the same one."""
     step = np.diff(seq)
+    if len(seq) and (step == 1).all():
+        return np.full(len(seq), seq[0])
     begins = np.concatenate((np.ones(min(len(seq), 1), np.bool_), (step != 0) & (step != 1)))
     starts = np.flatnonzero(begins)
     return np.repeat(seq[starts], np.diff(np.append(starts, len(seq))))
