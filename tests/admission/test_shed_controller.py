@@ -47,6 +47,7 @@ class Engine:
     cost_of_shed: float = 0.0
     seed: int = 0
     slow_from: int | None = None  # from this batch on, half as fast
+    slow_until: int | None = None
     controller: ShedController = field(default_factory=ShedController)
 
     def run(self, curve: Curve, batches: int) -> list[Step]:
@@ -57,7 +58,7 @@ class Engine:
         steps = []
         for number in range(batches):
             ratio, speed = self.controller.ratio, THROUGHPUT
-            if self.slow_from is not None and number >= self.slow_from:
+            if self.slow_from is not None and self.slow_from <= number < (self.slow_until or batches):
                 speed /= 2
             offered = int(min(waiting, room / (1 - ratio)) if self.is_paced else waiting)
             kept = round(offered * (1 - ratio))
@@ -185,6 +186,13 @@ def test_an_engine_that_becomes_slower_sheds_what_it_must() -> None:
     assert all(step.ratio == 0 for step in steps[:31])
     for step in steps[80:]:
         assert 0.5 * (1 - OVERSHOOT) <= step.kept <= 0.5 * (1 + OVERSHOOT)
+
+
+@pytest.mark.parametrize("cost_of_shed", [0.0, 0.3])
+def test_an_engine_that_becomes_fast_again_takes_everything_again(cost_of_shed: float) -> None:
+    steps = Engine(slow_from=30, slow_until=60, cost_of_shed=cost_of_shed).run(lambda _: 0.8, 100)
+    assert any(step.ratio > 0 for step in steps[30:60])
+    assert all(step.ratio == 0 for step in steps[60 + 2 * BACK_WITHIN :])
 
 
 def test_a_cold_start_sheds_nothing() -> None:
