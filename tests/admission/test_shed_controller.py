@@ -213,6 +213,12 @@ def test_a_full_memory_sheds_though_batches_are_short() -> None:
     assert 0 < controller.update(LoadScore(demand=0.3, latency=0.2, memory=1.1)) < 0.2
 
 
+def test_memory_that_is_in_use_does_not_keep_the_ratio_up() -> None:
+    controller = ShedController(0.4)
+    ratios = [controller.update(LoadScore(demand=1.5, latency=0.3, memory=0.8)) for _ in range(8)]
+    assert ratios[-1] == 0
+
+
 def test_a_busy_processor_alone_sheds_nothing() -> None:
     meter, controller = LoadMeter(TARGET), ShedController()
     for number in range(20):

@@ -6,8 +6,8 @@ as long as there is something to catch up on. So there is no swinging to and fro
 
     wanted = 1 − (1 − headroom) / demand        while demand > 1
 
-A batch far below its target, time after time, shows that more could be kept, though nobody knows how much: as long as all
-batches have one size, nothing tells what of a batch is fixed cost. Then the ratio falls by steps.
+A batch far below its target, time after time, shows that more could be kept, though nobody knows how much: as long as
+all batches have one size, nothing tells what of a batch is fixed cost. Then the ratio falls by steps.
 
 A ratio stays as it is until the wanted one differs from it by more than a step, so that noise does not reach the rows.
 """
@@ -53,8 +53,9 @@ class ShedController:
     def update(self, score: LoadScore) -> float:
         if score.demand is None:
             return self.ratio
-        demand = self._smoothed(max(score.demand, score.memory if score.memory > 1 else 0.0))
-        suffering = max(score.latency, score.backlog, score.memory)
+        memory = score.memory if score.memory > 1 else 0.0  # what is not full does not hurt
+        demand = self._smoothed(max(score.demand, memory))
+        suffering = max(score.latency, score.backlog, memory)
         if demand <= 1 or (self.ratio == 0 and suffering <= self._tuning.begin):
             self.ratio = 0.0
             return self.ratio
