@@ -15,7 +15,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 # The tests of the postgres sink are skipped where no server is available.
 WITH_POSTGRES := scripts/postgres.sh &&
 
-.PHONY: help setup demo test test-slow test-pure lint bench bench-bar nexmark soak clean
+.PHONY: help setup demo demo-overload test test-slow test-pure lint bench bench-bar bench-limits nexmark soak soak-overload clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
