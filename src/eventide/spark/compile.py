@@ -128,7 +128,8 @@ def _packing(
         lag,
         CARRIED_WATERMARK if is_carried else None,
         _prefold(physical, input, spec),
-        isinstance(watermark, EventTimeWatermark) and watermark.told,
+        isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
+        isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input, admission, orders),
     )
 
