@@ -55,3 +55,23 @@ class Unbounded:
 PanedWindow = Tumble | Hop | Cumulate  # windows that do not depend on the rows
 BoundedWindow = PanedWindow | Session | Slide  # what SQL can name
 Window = BoundedWindow | Unbounded
+
+
+# Frames: the rows that come before a row, and the row itself, over which a running aggregate is taken.
+
+
+@dataclass(frozen=True)
+class RangeFrame:
+    """Rows up to `preceding` older, both ends included, and all of the same time; None: all that are not later."""
+
+    preceding: int | None = None
+
+
+@dataclass(frozen=True)
+class RowsFrame:
+    """As many rows before it as `preceding` says; None: all."""
+
+    preceding: int | None = None
+
+
+Frame = RangeFrame | RowsFrame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventide.plan.joins import AnyTime, Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, OverRows, Physical, RankRows
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
 from eventide.testing.change_join import ChangeJoin
@@ -18,6 +18,7 @@ from eventide.testing.operators import (
     Sessions,
     Slides,
 )
+from eventide.testing.over import Frames
 from eventide.testing.ranking import RankChanges, Ranking
 from eventide.testing.session_join import SessionJoin
 
@@ -33,6 +34,8 @@ def operator(physical: Physical) -> Operator:
         case RankRows(told=told):
             rank = physical.operator
             return Ranking(physical, rank) if told is None else RankChanges(physical, rank, told)
+        case OverRows():
+            return Frames(physical, physical.operator)
 
 
 def _windows(physical: Physical, window: Window) -> Operator:
