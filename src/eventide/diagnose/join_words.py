@@ -1,4 +1,4 @@
-"""What a join keeps and when it gives what, in words; and up to when a row of it is on time."""
+"""What a join keeps and when it gives what, in words; and until when its rows are on time."""
 
 from __future__ import annotations
 

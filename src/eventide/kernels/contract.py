@@ -52,7 +52,7 @@ MAIN_FIELDS = (
     pa.field(OP, pa.int32()),
 )
 
-# What a kernel says of a row that it did not use. The runner adds processing_time, watermark, plan_id and shard.
+# What a kernel says about a row that it did not use. The runner adds processing_time, watermark, plan_id and shard.
 SIDE_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -67,7 +67,7 @@ SIDE_SCHEMA = pa.schema(
     ]
 )
 
-# The same, complete: what only the runner knows comes behind it.
+# The same, complete: what only the runner knows comes last.
 SIDE_OUTPUT_SCHEMA = pa.schema(
     [
         *SIDE_SCHEMA,

@@ -17,6 +17,7 @@ from eventide.plan.logical import (
     Explode,
     Filter,
     Join,
+    Lookup,
     Over,
     Project,
     Query,
@@ -35,7 +36,7 @@ from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Frame, Hop, RangeFrame, Session, Slide, Tumble, Unbounded, Window
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
-_IDENTITY_OPTIONS = ("path", "plan", "late")
+_IDENTITY_OPTIONS = ("path", "topic", "topic_pattern", "plan", "late")
 
 
 def canonical(stream: Stream) -> str:
@@ -73,6 +74,11 @@ def explode_text(step: Explode) -> str:
     """`explode items as item`."""
     function = f"{'pos' if step.position else ''}explode{' outer' if step.outer else ''}"
     return f"{function} {step.sql} as {', '.join(step.names)}"
+
+
+def lookup_text(step: Lookup) -> str:
+    """`left join table customers on ...`."""
+    return f"{'left join' if step.outer else 'join'} table {step.table.name} on {step.condition}"
 
 
 def emit_text(emit: Emit) -> str:
@@ -251,6 +257,10 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
         case Explode():
             yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
+        case Lookup():
+            yield f"{indent}{lookup_text(relation)}"
+            yield from (f"{deeper}{line}" for line in _table(relation))
+            yield from _relation(relation.input, deeper)
         case Union():
             # a source's ids were compared with those of all others before release 0.2: that is another meaning
             own_ids = any(source.dedup is not None for source in sources_below(relation))
@@ -259,15 +269,29 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
                 yield from _relation(part, deeper)
 
 
+def _table(step: Lookup) -> Iterator[str]:
+    table = step.table
+    yield f"connector {table.connector}"
+    yield from (f"{name} {table.options[name]}" for name in _IDENTITY_OPTIONS if name in table.options)
+    columns = zip(table.columns, step.names, strict=True)
+    yield from (f"column {column.name} {column.type} as {name}" for column, name in columns)
+
+
 def _source(source: Source) -> Iterator[str]:
     yield f"connector {source.connector}"
     yield from (f"{name} {source.options[name]}" for name in _IDENTITY_OPTIONS if name in source.options)
-    if "target_latency" in source.options:  # its value may change, but the log of what was read is another one
+    if (
+        "target_latency" in source.options and source.connector == "files"
+    ):  # its value may change, but the log of what was read is another one
         yield "batches sized by a target latency"
-    yield from (f"column {column.name} {column.type}" for column in source.columns)
+    yield from (f"column {column.name} {column.type}{_metadata(source, column.name)}" for column in source.columns)
     for time in source.messages or ((source.event_time,) if source.event_time is not None else ()):
         yield f"event time {time.column} type {time.type}"
     if source.watermark_sql is not None:
         yield f"watermark {source.watermark_sql}"
     if source.dedup is not None:
         yield f"deduplicate by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}"
+
+
+def _metadata(source: Source, column: str) -> str:
+    return f" metadata {source.metadata[column]}" if column in source.metadata else ""

@@ -12,10 +12,11 @@ from eventide.plan.difference import (
     explode_text,
     frame_text,
     join_emit_text,
+    lookup_text,
     rank_text,
     window_text,
 )
-from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.logical import Explode, Filter, Lookup, Named, Step, Table
 from eventide.plan.modes import LatePolicy
 from eventide.plan.physical import (
     AggregateWindows,
@@ -146,6 +147,8 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
         return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
     if isinstance(input.watermark, EventTimeWatermark):
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
+        if input.watermark.by_partition:
+            rule += ", the least of all partitions, told when their batch has ended"
         if len(physical.inputs) > 1:
             rule += ", the least of all sources"
         if input.source.admission is not None and input.source.admission.needs_history:
@@ -157,10 +160,23 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
 
 def _step(step: Step, below: _Node) -> _Node:
     if isinstance(step, Explode):
-        return _Node(explode_text(step).capitalize(), inputs=[below])
+        return _Node(_title(explode_text(step)), inputs=[below])
+    if isinstance(step, Lookup):
+        return _Node(_title(lookup_text(step)), _table_facts(step.table), [below])
     if isinstance(step, Filter):
         return _Node(f"Filter {step.condition}", inputs=[below])
     return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])
+
+
+def _title(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _table_facts(table: Table) -> list[tuple[str, str]]:
+    facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in table.columns))]
+    facts += [(name, value) for name, value in sorted(table.options.items())]
+    refresh = "only by REFRESH TABLE" if table.refresh is None else f"every {format_duration(table.refresh)}"
+    return [*facts, ("read anew", refresh)]
 
 
 def _source(input: Input, read: Read) -> _Node:
@@ -186,7 +202,8 @@ def _source(input: Input, read: Read) -> _Node:
         target = format_duration(source.admission.shed.target_latency)
         facts.append(("sheds", f"rows when batches last longer than {target}; priority {first}"))
     if input.fusion is not None:
-        facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
+        what = "messages" if source.connector == "kafka" else "files"
+        facts.append(("fused", f"tasks read, decode, filter, project and pack the {what} by themselves"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
     return _Node(f"Scan {source.name} ({source.connector})", facts)

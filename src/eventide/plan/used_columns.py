@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from eventide.eventtime.resolution import METADATA_COLUMNS
-from eventide.plan.logical import Explode, Filter, Source
+from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.names import field_path
 from eventide.plan.physical import EventTimeWatermark, Input
 
@@ -21,6 +21,8 @@ def used_columns(input: Input) -> frozenset[str]:
             wanted |= columns_in([step.condition])
         elif isinstance(step, Explode):
             wanted = wanted.difference(name.lower() for name in step.names) | columns_in([step.sql])
+        elif isinstance(step, Lookup):
+            wanted = (wanted | columns_in([step.condition])).difference(name.lower() for name in step.names)
         else:
             wanted = columns_in([column.sql for column in step.columns if column.name.lower() in wanted])
     wanted |= _of_source(input.source, isinstance(input.watermark, EventTimeWatermark))
@@ -40,6 +42,6 @@ def _of_source(source: Source, event_time: bool) -> set[str]:
 
 
 def columns_in(texts: Iterable[str]) -> set[str]:
-    """Every name that stands where a column may, in lower case."""
+    """Every name in a place where a column may be, in lower case."""
     trees = (sqlglot.parse_one(text, dialect="spark") for text in texts)
     return {part.name.lower() for tree in trees for column in tree.find_all(exp.Column) for part in column.parts}

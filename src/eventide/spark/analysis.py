@@ -1,4 +1,4 @@
-"""What Spark says of a plan before it runs: the types of every column, or why an expression is wrong.
+"""What Spark says about a plan before it runs: the types of every column, or why an expression is wrong.
 
 Analysed on empty frames with the right columns, so that a mistake is found when the stream is created.
 """
@@ -26,12 +26,12 @@ from eventide.errors import SqlError
 from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
 from eventide.kernels.logic.rank import PLACE
 from eventide.plan.joins import AnyTime
-from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.logical import Explode, Filter, Lookup, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, OverRows, Physical, RankRows
 from eventide.plan.windows import Unbounded
 from eventide.tasks.select_list import WINDOW_ID
 
-REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
+REFUSED = PySparkException  # how Spark refuses: mistakes of analysis, of arithmetic in constants, of parsing
 _BOUNDS = [StructField(WINDOW_START, TimestampType()), StructField(WINDOW_END, TimestampType())]
 _ROWTIME = StructField(ROWTIME, TimestampType())
 _WINDOW_ID = StructField(WINDOW_ID, StringType())
@@ -173,6 +173,12 @@ def check_step(frame: DataFrame, step: Step) -> None:
         _check(frame, step.condition)
     elif isinstance(step, Explode):
         _check_one(frame, Named(step.names[-1], f"explode({step.sql})"))
+    elif isinstance(step, Lookup):
+        columns = [
+            F.lit(None).cast(column.type).alias(name)
+            for column, name in zip(step.table.columns, step.names, strict=True)
+        ]
+        _check(frame.select("*", *columns), step.condition)
     else:
         _typed(frame, step.columns)
 

@@ -50,8 +50,8 @@ def compile_stream(
 ) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
-    With `decodes` Spark decodes, behind the fused scans, lines that only it can judge. Without, a scan that meets one
-    says so and the batch is taken again: most streams never do, and what stands ready costs every batch.
+    With `decodes` Spark decodes, after the fused scans, lines that only it can judge. Without, a scan that meets one
+    says so and the batch is taken again: most streams never do, and being ready for one costs every batch.
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
     list that only Spark can evaluate.
@@ -117,7 +117,8 @@ def _packing(
         lag,
         CARRIED_WATERMARK if is_carried else None,
         spec.prefold() if admission is None else None,
-        isinstance(watermark, EventTimeWatermark) and watermark.told,
+        isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
+        isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input.plan, admission, orders),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions
+from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions, Table
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import inner_name
 from eventide.plan.planner import plan_id
@@ -46,6 +46,10 @@ class Composition:
     @property
     def streams(self) -> Mapping[str, Stream]:
         return self.catalog.streams
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        return self.catalog.tables
 
     @property
     def late_names(self) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from eventide.plan.logical import Join, JoinSide, Named
 from eventide.plan.modes import EmitMode, JoinKind
@@ -16,7 +17,8 @@ from eventide.sql.join_pairs import Names, pair_columns, pair_scope
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import Side, lower_side, without_op
 from eventide.sql.join_windows import Conditions
-from eventide.sql.relations import Composing
+from eventide.sql.lookups import spans_of
+from eventide.sql.relations import Composing, with_step, with_where
 from eventide.sql.scope import Scope, TimeOf, references, refuse_quoted_columns
 from eventide.sql.syntax import EmitNode, FromNode, JoinNode, SelectNode, SubqueryRef
 from eventide.sql.tokens import Span
@@ -117,13 +119,18 @@ class _Joiner:
 
     def read(self, join: JoinNode, where: list[Span]) -> Scope:
         """The pairs of a join, of which all of `where` holds, as an inner stream."""
-        return self._read(join, self.outermost(join, where, None))
+        scope, rest = self._scope(join, where)
+        own = [condition for condition in rest if not join.steps or _is_about(condition, scope)]
+        pairs = self._read(join, self._joined(join, scope, own, None))
+        return reduce(with_where, [condition for condition in rest if condition not in own], pairs)
 
     def _read(self, join: JoinNode, joined: _Joined) -> Scope:
-        columns = pair_columns(joined.scope, joined.bounded, self.names)
+        """The pairs, with the steps after the join."""
+        names = self.names.with_those_of(*(span for step in join.steps for span in spans_of(step)))
+        columns = pair_columns(joined.scope, joined.bounded, names)
         query = joined.query(tuple(Named(column.name, text) for column, text in columns))
         source = self.catalog.read_query(query, EmitNode(is_inner=True), of_join(join))
-        return pair_scope(source, [column for column, _ in columns], self.catalog)
+        return reduce(with_step, join.steps, pair_scope(source, [column for column, _ in columns], self.catalog))
 
     def _scope(self, join: JoinNode, where: list[Span]) -> tuple[JoinScope, list[Span]]:
         """The sides of a join, and the conditions that are left to it: joins below take those that are about them."""

@@ -19,6 +19,7 @@ from eventide.sql.emits import Lateness, mode_of, of_operator, of_statement
 from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
+from eventide.sql.lookups import with_lookups
 from eventide.sql.options import Options
 from eventide.sql.over import lower_over
 from eventide.sql.rank import check_places, lower_rank
@@ -51,6 +52,7 @@ class Lowered:
 
 def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     """Resolve a CREATE STREAM; every mistake that can be seen without Spark is an `SqlError` at its place."""
+    statement = replace(statement, query=with_lookups(statement.query, catalog.tables))
     options, lateness = _stream_options(statement.options), of_statement(statement.emit, statement.options)
     ttl = statement.options.duration("state_ttl")
     composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl, statement.emit)
@@ -90,7 +92,8 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
     has_over = ranks(select) or runs(select)
-    if isinstance(source, JoinNode) and not is_grouped(select) and not has_over and select.order_by is None:
+    is_plain = not is_grouped(select) and not has_over and select.order_by is None
+    if isinstance(source, JoinNode) and is_plain and not source.steps:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if runs(select):

@@ -1,4 +1,4 @@
-"""What all kernels share that keep the value of every open window at hand: emission, closing, ticks, flushing.
+"""What is common to all kernels that keep the value of every open window at hand: emission, closing, ticks, flushing.
 
 A row of the table is one group's window. It waits to be emitted when it has changed since its last emission; the emit
 mode says at which moments waiting rows are emitted. Closing always emits what still waits, and in some modes all rows.
@@ -170,7 +170,7 @@ class OpenGroupsKernel(KeyedKernel):
         return equal
 
     def _emit(self, table: pa.Table, chosen: Mask, output: Output) -> pa.Table:
-        """Emit the chosen rows; the table with those rows marked as emitted."""
+        """Emit the chosen rows; the table in which those rows count as emitted."""
         if not chosen.any():
             return table
         rows = in_order(self._aggregation, table.filter(pa.array(chosen)))

@@ -1,4 +1,4 @@
-"""The place of each row among those of its partition, told when time has passed the rows: the best n of a window.
+"""The place of each row among those of its partition, known when time has passed the rows: the best n of a window.
 
 Rows wait as in ordered forwarding. A window's rows all have the time of its end, so they leave together, when no
 further one can come on time.
@@ -167,7 +167,7 @@ def ranks(columns: list[Ints], count: int) -> Ints:
 
 
 def sort_rank(rows: pa.Table, key: SortKey) -> Ints:
-    """Numbers that sort as the column shall; NULL has rank 0 where it comes."""
+    """Numbers that sort as the column should; a NULL comes with rank 0."""
     rank = dense_rank(column(rows, key.column))
     is_null = rank == 0
     ordered = -rank if key.descending else rank

@@ -1,4 +1,4 @@
-"""Columns of an input with the same SQL travel to the operator once, be it as key, input or original."""
+"""Columns of an input with the same SQL travel to the operator once, whether as key, input or original."""
 
 from __future__ import annotations
 
