@@ -33,10 +33,25 @@ from eventide.plan.logical import (
 from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy, RankFunction
 from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
-from eventide.plan.windows import Cumulate, Frame, Hop, RangeFrame, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.windows import (
+    Calendar,
+    CalendarUnit,
+    Cumulate,
+    Frame,
+    Hop,
+    RangeFrame,
+    Session,
+    Slide,
+    Tumble,
+    Unbounded,
+    Window,
+)
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
 _IDENTITY_OPTIONS = ("path", "topic", "topic_pattern", "plan", "late")
+
+
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def canonical(stream: Stream) -> str:
@@ -60,6 +75,9 @@ def window_text(window: Window) -> str:
             text = f"hop size {format_duration(window.size)} slide {format_duration(window.slide)}"
         case Cumulate():
             text = f"cumulate size {format_duration(window.size)} step {format_duration(window.step)}"
+        case Calendar():
+            first = f", weeks from {_DAYS[window.first_day]}" if window.unit is CalendarUnit.WEEK else ""
+            return f"calendar {window.count} {window.unit.value} of {window.zone}{first}"
         case Session():
             return f"session gap {format_duration(window.gap)}"
         case Slide():

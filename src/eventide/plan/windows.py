@@ -6,6 +6,7 @@ What is done in a window (aggregate at its close, aggregate early, join) is apar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,32 @@ class Cumulate:
     size: int
     step: int
     offset: int = 0
+
+
+class CalendarUnit(Enum):
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    YEAR = "year"
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """`count` days, weeks, months or years of the clocks of `zone`; they differ in length.
+
+    They are counted from the one that holds 1970-01-01. Weeks begin on `first_day`, 0 being Monday.
+    """
+
+    unit: CalendarUnit
+    count: int
+    zone: str
+    first_day: int = 0
+
+    @property
+    def longest(self) -> int:
+        """More than any such window lasts, in microseconds."""
+        days = {CalendarUnit.DAY: 1, CalendarUnit.WEEK: 7, CalendarUnit.MONTH: 31, CalendarUnit.YEAR: 366}[self.unit]
+        return (days * self.count + 2) * 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -53,7 +80,7 @@ class Unbounded:
 
 
 PanedWindow = Tumble | Hop | Cumulate  # windows that do not depend on the rows
-BoundedWindow = PanedWindow | Session | Slide  # what SQL can name
+BoundedWindow = PanedWindow | Calendar | Session | Slide  # what SQL can name
 Window = BoundedWindow | Unbounded
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from eventide.plan.joins import AnyTime, Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, OverRows, Physical, RankRows
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
+from eventide.testing.calendar_panes import CalendarPanes
 from eventide.testing.change_join import ChangeJoin
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
 from eventide.testing.operators import (
@@ -42,6 +43,8 @@ def _windows(physical: Physical, window: Window) -> Operator:
     match window:
         case Tumble() | Hop():
             return Panes(physical, window)
+        case Calendar():
+            return CalendarPanes(physical, window)
         case Cumulate():
             return Cumulations(physical, window)
         case Session():
