@@ -107,7 +107,7 @@ def _join(physical: Physical, join: JoinRows) -> tuple[str, list[tuple[str, str]
         for one, other, null_safe in zip(left.keys, right.keys, join.null_safe, strict=True)
     ]
     facts = [
-        ("emit", join_emit_text(join.at_close, physical.emit)),
+        ("emit", join_emit_text(join.bound, join.at_close, physical.emit)),
         ("keys", ", ".join(keys) or "none: every row meets every row"),
     ]
     if join.condition is not None:
@@ -140,6 +140,8 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
         return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
     if isinstance(input.watermark, EventTimeWatermark):
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
+        if input.watermark.by_partition:
+            rule += ", the least of all partitions, told when their batch has ended"
         if len(physical.inputs) > 1:
             rule += ", the least of all sources"
         if input.source.admission is not None and input.source.admission.needs_history:
@@ -193,7 +195,8 @@ def _source(input: Input, read: Read) -> _Node:
         target = format_duration(source.admission.shed.target_latency)
         facts.append(("sheds", f"rows when batches last longer than {target}; priority {first}"))
     if input.fusion is not None:
-        facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
+        what = "messages" if source.connector == "kafka" else "files"
+        facts.append(("fused", f"tasks read, decode, filter, project and pack the {what} by themselves"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
     return _Node(f"Scan {source.name} ({source.connector})", facts)

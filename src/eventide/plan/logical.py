@@ -49,6 +49,7 @@ class Source:
     idle_timeout: int | None = None
     max_future_skew: int = 300_000_000
     admission: AdmissionSpec | None = None  # None: every row is admitted
+    metadata: Mapping[str, str] = field(default_factory=dict)  # columns that are no part of a message's content
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -201,6 +202,7 @@ class JoinSide:
     columns: tuple[Column, ...]  # of `input`, in order: the original event of a side-output payload
     keys: tuple[str, ...]
     time: str | None = None  # the SQL expression that overrides the sources' event time
+    changes: str | None = None  # the column that says which rows of a change log are taken back
 
 
 @dataclass(frozen=True)

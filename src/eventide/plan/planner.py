@@ -123,6 +123,7 @@ def _join(stream: Stream, query: Join) -> Physical:
             packed=(*keys, *_originals(side.columns)),
             keys=tuple(Named(key.sql, key.name) for key in keys),
             side=number,
+            changes=side.changes,
         )
         columns.append(_pair_columns(side, letter, used))
     operator = JoinRows(query.kind, query.bound, query.null_safe, query.condition, query.at_close, *columns)
@@ -254,7 +255,12 @@ def _watermark(stream: Stream, scan: Scan, time: str | None) -> EventTimeWaterma
         return EventTimeWatermark(0, words, told=True)
     lag = scan.watermark_lag if scan.watermark_lag is not None else source.watermark_lag
     carried = source.watermark_sql if scan.watermark_lag is None and time is None else None
-    return EventTimeWatermark(lag or 0, words, carried)
+    # which rows are admitted is known only behind the partitions
+    by_partition = source.connector in PARTITIONED and source.admission is None
+    return EventTimeWatermark(lag or 0, words, carried, by_partition=by_partition)
+
+
+PARTITIONED = ("kafka",)  # connectors whose sources have partitions, each with its own order of rows
 
 
 def _event_time(stream: Stream, source: Source, time: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
+from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Forward, Join, Named, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
@@ -52,7 +53,7 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     statement = replace(statement, query=with_lookups(statement.query, catalog.tables))
     options, lateness = _stream_options(statement.options), of_statement(statement.emit, statement.options)
     ttl = statement.options.duration("state_ttl")
-    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl)
+    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl, statement.emit)
     selects, emit = statement.query.selects, statement.emit
     if len(selects) == 1:
         query = lower_select(selects[0], composition, emit)
@@ -227,6 +228,8 @@ def _is_unbounded(stream: Stream) -> bool:
     """Whether what it keeps is not bounded by time."""
     if isinstance(stream.query, Rank):
         return not stream.query.windowed
+    if isinstance(stream.query, Join):
+        return isinstance(stream.query.bound, AnyTime)
     return isinstance(window_of(stream.query), Unbounded)
 
 
@@ -257,7 +260,7 @@ def _check_groups(statement: CreateStream, streams: list[Stream]) -> None:
     options = statement.options
     if "state_ttl" in options.given and not any(_is_unbounded(each) for each in streams):
         help = "leave it out; a window's state goes when it closes"
-        raise options.error("state_ttl", "state_ttl is for groups without a window", help)
+        raise options.error("state_ttl", "state_ttl is for groups, places and joins without a window", help)
     if "max_groups" not in options.given or any(each.options.max_groups is not None for each in streams):
         return
     if any(_is_unbounded(each) for each in streams):

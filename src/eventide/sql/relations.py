@@ -107,6 +107,13 @@ class Readable(Protocol):
 class Composing(Readable, Protocol):
     """The same for a part of a statement, which may read other parts of it."""
 
+    state_ttl: int | None
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether the statement emits whatever changes, and not only what is final."""
+        ...
+
     def read(self, select: SelectNode, emit: EmitNode) -> Source:
         """The stream that a SELECT becomes because it keeps state, as something to read."""
         ...

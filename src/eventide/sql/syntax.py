@@ -44,6 +44,15 @@ class Deduplicate:
 
 
 @dataclass(frozen=True, eq=False)
+class MetadataNode:
+    """column type METADATA [FROM 'key']: what a message has beside its content."""
+
+    column: Column
+    key: str  # lower case; without FROM the column's own name
+    place: Token
+
+
+@dataclass(frozen=True, eq=False)
 class SourceNode:
     """What is between the parentheses of CREATE SOURCE."""
 
@@ -51,6 +60,7 @@ class SourceNode:
     event_times: tuple[EventTimeNode, ...] = ()  # several only for messages
     watermark: WatermarkFor | None = None
     dedup: Deduplicate | None = None
+    metadata: tuple[MetadataNode, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
