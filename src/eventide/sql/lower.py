@@ -10,6 +10,7 @@ from eventide.plan.logical import Forward, Join, Named, Over, Query, Rank, Strea
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
+from eventide.plan.stream_source import change_log
 from eventide.plan.validate import Places
 from eventide.plan.windows import RangeFrame, Unbounded
 from eventide.sql.aggregate_calls import NO_OVER
@@ -68,6 +69,7 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     for each in streams:
         _check_event_time(each, statement)
         refuse_other_op(each, statement.query.span)
+        _check_late_policy(each, statement)
     _check_groups(statement, streams)
     return Lowered(streams[-1], tuple(streams[:-1]), Places(statement.query.span.sql, _offsets(statement)))
 
@@ -283,6 +285,15 @@ def _check_groups(statement: CreateStream, streams: list[Stream]) -> None:
         raise options.error("max_groups", "max_groups limits the groups of a window", "use state_ttl, or leave it out")
     lacks = "a join has none" if isinstance(streams[-1].query, Join) else "there is no window"
     raise options.error("max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out")
+
+
+def _check_late_policy(stream: Stream, statement: CreateStream) -> None:
+    """A change log from which late rows were left out would no longer add up."""
+    reads_changes = any(change_log(source) is not None for source in sources_of(stream.query))
+    if reads_changes and stream.options.late_policy is not LatePolicy.WINDOW:
+        raise statement.options.error(
+            "late.policy", "a change log would not add up without its late rows", "leave late.policy out"
+        )
 
 
 def _check_event_time(stream: Stream, statement: CreateStream) -> None:
