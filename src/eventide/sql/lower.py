@@ -99,7 +99,7 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if runs(select):
-        return _running(select, scope, composition.state_ttl)
+        return _running(select, scope, emit, composition)
     if ranks(select):
         return _ranked(select, scope, emit, composition.state_ttl)
     if not is_grouped(select):
@@ -111,12 +111,12 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
     return lower_grouped(select, scope, emit, composition.state_ttl)
 
 
-def _running(select: SelectNode, scope: Scope, state_ttl: int | None) -> Over:
+def _running(select: SelectNode, scope: Scope, emit: EmitNode, composition: Composition) -> Over:
     if is_grouped(select):
         raise select.span.error(NO_OVER, "group in a subquery, and run over its rows")
     if select.order_by is not None:
         raise select.order_by.error("running aggregates come out in event-time order", "leave ORDER BY out")
-    return lower_over(select, scope, state_ttl)
+    return lower_over(select, scope, emit, composition)
 
 
 def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
@@ -236,7 +236,7 @@ def _with_late_name(statement: CreateStream, composition: Composition, streams: 
 def _has_late_rows(stream: Stream, composition: Composition) -> bool:
     is_free = isinstance(stream.query, Forward) and not stream.query.ordered
     is_free = is_free and stream.options.late_policy is LatePolicy.WINDOW
-    is_strict = isinstance(stream.query, Over)
+    is_strict = isinstance(stream.query, Over) and not stream.query.order
     return composition.is_entrance(stream.query) and not is_free and (is_strict or not _is_unbounded(stream))
 
 
@@ -247,7 +247,8 @@ def _is_unbounded(stream: Stream) -> bool:
     if isinstance(stream.query, Join):
         return isinstance(stream.query.bound, AnyTime)
     if isinstance(stream.query, Over):
-        return not isinstance(stream.query.frame, RangeFrame) or stream.query.frame.preceding is None
+        frame = stream.query.frame
+        return bool(stream.query.order) or not isinstance(frame, RangeFrame) or frame.preceding is None
     return isinstance(window_of(stream.query), Unbounded)
 
 
