@@ -289,6 +289,7 @@ class StreamOptions:
     shards: int | None = None
     event_time: bool = True  # False ('eventtime.enabled' = 'false'): the time at which a row is processed counts
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
+    fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
+from eventide.plan.fusion import depth_of
 from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Forward, Join, Named, Over, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
@@ -264,6 +265,8 @@ def _stream_options(options: Options) -> StreamOptions:
             "'late.max_lateness' is for 'late.policy' = 'reassign'",
             "leave it out, or set the policy",
         )
+    if options.flag("fusion.enabled") is False and "fusion.max_depth" in options.given:
+        raise options.error("fusion.max_depth", "nothing is fused, so there is no depth", "leave one of the two out")
     return StreamOptions(
         policy,
         options.duration("late.max_lateness"),
@@ -271,6 +274,7 @@ def _stream_options(options: Options) -> StreamOptions:
         options.count("shards"),
         options.flag("eventtime.enabled") is not False,
         options.flag("fused_scan") is not False,
+        depth_of(options.flag("fusion.enabled"), options.count("fusion.max_depth")),
     )
 
 

@@ -82,13 +82,13 @@ class Partition:
         """The changes that make of what was told what is there now."""
         left, come = list(self.told), []
         self.told = []
-        for mark, given in now:
-            known = next((each for each in left if each[0] == mark), None)
+        for identity, given in now:
+            known = next((each for each in left if each[0] == identity), None)
             if known is None:
                 come.append({**given, "__op": 1})
             else:
                 left.remove(known)
-            self.told.append(known or (mark, given))
+            self.told.append(known or (identity, given))
         return [*({**given, "__op": -1} for _, given in left), *come]
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
-from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, InputSpec, Output
+from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, Output
 from eventide.kernels.logic.changing_rows import TOLD, ChangingRows, KeptRows, all_but, with_values
 from eventide.kernels.logic.rank import SortKey, ranks, sort_rank
-from eventide.kernels.side_rows import SideRows
+from eventide.kernels.logic.row_spec import RowSpec
 from eventide.kernels.state.keyed_table import HASH, START
 from eventide.kernels.state.range_tree import merged_ranges
 from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
@@ -23,7 +23,7 @@ _FRAME = "frame"
 
 
 @dataclass(frozen=True)
-class OverChangesSpec:
+class OverChangesSpec(RowSpec):
     """Main rows are the original columns under the user's names, the results, CHANGE and ROWTIME.
 
     Rows that agree in `partition` are put in the order of `order`, and of arrival; a range of time goes by event time,
@@ -42,14 +42,6 @@ class OverChangesSpec:
     sources: tuple[str, ...] = ("",)
 
     @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
-
-    @property
     def horizon(self) -> int:
         return 0
 
@@ -63,10 +55,6 @@ class OverChangesSpec:
         users = [pa.field(name, kinds[packed]) for name, packed in self.originals]
         own = [pa.field(CHANGE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))]
         return pa.schema([*users, *self.results, *own])
-
-    @property
-    def tick_every(self) -> int | None:
-        return None
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, InputSpec, Output
+from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, Output
 from eventide.kernels.logic.changing_rows import TOLD, ChangingRows, KeptRows, all_but, with_values
 from eventide.kernels.logic.rank import PLACE, SortKey, places, ranks, sort_rank
-from eventide.kernels.side_rows import SideRows
+from eventide.kernels.logic.row_spec import RowSpec
 from eventide.kernels.state.keyed_table import HASH, START
 from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
 from eventide.kernels.vector.pairing import paired
@@ -22,7 +22,7 @@ from eventide.plan.modes import RankFunction
 
 
 @dataclass(frozen=True)
-class RankChangesSpec:
+class RankChangesSpec(RowSpec):
     """Main rows are the original columns under the user's names, PLACE, CHANGE and ROWTIME.
 
     Rows that agree in `partition` are ranked together, by `order`; of equal ones the first to come is the better, or
@@ -46,14 +46,6 @@ class RankChangesSpec:
     sources: tuple[str, ...] = ("",)
 
     @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
-
-    @property
     def horizon(self) -> int:
         return 0
 
@@ -63,10 +55,6 @@ class RankChangesSpec:
         users = [pa.field(name, kinds[packed]) for name, packed in self.originals]
         own = [pa.field(PLACE, pa.int32()), pa.field(CHANGE, pa.int32())]
         return pa.schema([*users, *own, pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
-
-    @property
-    def tick_every(self) -> int | None:
-        return None
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark
