@@ -13,6 +13,7 @@ from eventide.kernels.intake import InnerSpec, IntakeSpec
 from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.logic.over import OverSpec
+from eventide.kernels.logic.over_changes import OverChangesSpec
 from eventide.kernels.logic.rank import RankSpec, SortKey
 from eventide.kernels.logic.rank_changes import RankChangesSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
@@ -62,6 +63,8 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
             inner = _rank(physical, physical.operator, types)
         case RankRows(told=told) if told is not None:
             inner = _rank_changes(physical, physical.operator, told, types)
+        case OverRows(order=order) if order:
+            inner = _over_changes(physical, physical.operator, types)
         case OverRows():
             inner = _over(physical, physical.operator, types)
     within = tuple(None if each.source.dedup is None else each.source.dedup.within for each in physical.inputs)
@@ -184,6 +187,27 @@ def _over(physical: Physical, operator: OverRows, types: KernelTypes) -> OverSpe
         originals,
         tuple((name, types.packed[0][name]) for name in needed),
         tuple(_aggregate(call, types) for call in operator.aggregates),
+        operator.ttl,
+        _sources(physical),
+    )
+
+
+def _over_changes(physical: Physical, operator: OverRows, types: KernelTypes) -> OverChangesSpec:
+    first = physical.inputs[0]
+    partition, originals = tuple(key.sql for key in first.keys), _pairs(first.originals)
+    order = tuple(SortKey(key.column, key.descending, key.nulls_first) for key in operator.order)
+    inputs = [name for call in operator.aggregates for name in call.inputs]
+    packed = (*partition, *inputs, *(key.column for key in order), *(packed for _, packed in originals))
+    kept = [name for name in dict.fromkeys(packed) if name != first.changes]
+    return OverChangesSpec(
+        operator.frame,
+        partition,
+        order,
+        tuple((name, packed) for name, packed in originals if packed in kept),
+        tuple((name, types.packed[0][name]) for name in kept),
+        tuple(_aggregate(call, types) for call in operator.aggregates),
+        tuple(name for name in operator.shown if name in kept),
+        first.changes,
         operator.ttl,
         _sources(physical),
     )

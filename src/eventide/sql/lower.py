@@ -11,6 +11,7 @@ from eventide.plan.logical import Forward, Join, Named, Over, Query, Rank, Strea
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
+from eventide.plan.stream_source import change_log
 from eventide.plan.validate import Places
 from eventide.plan.windows import RangeFrame, Unbounded
 from eventide.sql.aggregate_calls import NO_OVER
@@ -69,6 +70,7 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     for each in streams:
         _check_event_time(each, statement)
         refuse_other_op(each, statement.query.span)
+        _check_late_policy(each, statement)
     _check_groups(statement, streams)
     return Lowered(streams[-1], tuple(streams[:-1]), Places(statement.query.span.sql, _offsets(statement)))
 
@@ -98,7 +100,7 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if runs(select):
-        return _running(select, scope, composition.state_ttl)
+        return _running(select, scope, emit, composition)
     if ranks(select):
         return _ranked(select, scope, emit, composition.state_ttl)
     if not is_grouped(select):
@@ -110,12 +112,12 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
     return lower_grouped(select, scope, emit, composition.state_ttl)
 
 
-def _running(select: SelectNode, scope: Scope, state_ttl: int | None) -> Over:
+def _running(select: SelectNode, scope: Scope, emit: EmitNode, composition: Composition) -> Over:
     if is_grouped(select):
         raise select.span.error(NO_OVER, "group in a subquery, and run over its rows")
     if select.order_by is not None:
         raise select.order_by.error("running aggregates come out in event-time order", "leave ORDER BY out")
-    return lower_over(select, scope, state_ttl)
+    return lower_over(select, scope, emit, composition)
 
 
 def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
@@ -235,7 +237,7 @@ def _with_late_name(statement: CreateStream, composition: Composition, streams: 
 def _has_late_rows(stream: Stream, composition: Composition) -> bool:
     is_free = isinstance(stream.query, Forward) and not stream.query.ordered
     is_free = is_free and stream.options.late_policy is LatePolicy.WINDOW
-    is_strict = isinstance(stream.query, Over)
+    is_strict = isinstance(stream.query, Over) and not stream.query.order
     return composition.is_entrance(stream.query) and not is_free and (is_strict or not _is_unbounded(stream))
 
 
@@ -246,7 +248,8 @@ def _is_unbounded(stream: Stream) -> bool:
     if isinstance(stream.query, Join):
         return isinstance(stream.query.bound, AnyTime)
     if isinstance(stream.query, Over):
-        return not isinstance(stream.query.frame, RangeFrame) or stream.query.frame.preceding is None
+        frame = stream.query.frame
+        return bool(stream.query.order) or not isinstance(frame, RangeFrame) or frame.preceding is None
     return isinstance(window_of(stream.query), Unbounded)
 
 
@@ -287,6 +290,15 @@ def _check_groups(statement: CreateStream, streams: list[Stream]) -> None:
         raise options.error("max_groups", "max_groups limits the groups of a window", "use state_ttl, or leave it out")
     lacks = "a join has none" if isinstance(streams[-1].query, Join) else "there is no window"
     raise options.error("max_groups", f"max_groups limits the groups of a window, and {lacks}", "leave it out")
+
+
+def _check_late_policy(stream: Stream, statement: CreateStream) -> None:
+    """A change log from which late rows were left out would no longer add up."""
+    reads_changes = any(change_log(source) is not None for source in sources_of(stream.query))
+    if reads_changes and stream.options.late_policy is not LatePolicy.WINDOW:
+        raise statement.options.error(
+            "late.policy", "a change log would not add up without its late rows", "leave late.policy out"
+        )
 
 
 def _check_event_time(stream: Stream, statement: CreateStream) -> None:
