@@ -114,7 +114,7 @@ def _watermark(section: Section, statement: CreateStream, catalog: Catalog, defa
         place = section.place("event_time_field" if field is not None else "watermark_lag")
         raise OptionError(
             f"{place} is for one input, and the SQL joins two",
-            help="write WATERMARK ts DELAY OF INTERVAL 10 SECONDS behind an input in FROM, or set it in its source",
+            help="write WATERMARK ts DELAY OF INTERVAL 10 SECONDS after an input in FROM, or set it in its source",
         )
     sources = list(_sources(statement.query, catalog))
     if not sources:

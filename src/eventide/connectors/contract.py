@@ -19,6 +19,7 @@ from eventide.plan.names import backticked
 # place in the order of arrival, or NULL where only the order within a task is known.
 RECEIVED, CORRUPT = "__received", "__corrupt"
 HIDDEN = (SEQ, RECEIVED, CORRUPT)
+PLACE = "__place"  # only of some sources: where a row was found, in words, for one that has a problem
 PASSED = "__passed"  # a row that a fused scan has already packed; its other columns mean nothing
 
 

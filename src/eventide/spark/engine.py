@@ -16,24 +16,24 @@ from eventide.admission.shedding import Shedding
 from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
-from eventide.connectors.files.read import check_folder
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
+from eventide.eventtime.lanes import LaneSilence
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import plan
+from eventide.plan.planner import PARTITIONED, plan
 from eventide.plan.reads import sources_of, tables_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.compile import Compiled, compile_stream
-from eventide.spark.inputs import unfused
+from eventide.spark.inputs import check_source, unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import RunningStream
@@ -118,6 +118,11 @@ class Engine:
             partial(_check_sources, physical),
             frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
             self._shedding(stream.name, read.values()),
+            {
+                source.name: LaneSilence(source.idle_timeout)
+                for source in read.values()
+                if source.connector in PARTITIONED
+            },
             self._stream_tables(stream),
         )
         self._streams[stream.name] = running
@@ -137,7 +142,7 @@ class Engine:
         return StreamTables(tables, self.tables, log, offsets) if tables else None
 
     def _with_types(self, stream: logical.Stream) -> logical.Stream:
-        """The stream with the types of what it reads from other streams, which only their analysis has told."""
+        """The stream with the types of what it reads from other streams, which are known once those are analysed."""
         types = {
             source.name: self._columns(source) for source in sources_of(stream.query) if source.connector == CONNECTOR
         }
@@ -218,7 +223,7 @@ class Engine:
         self._sinks(stream, late).append(ForeachSink(stream, function))
 
     def replay(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> pa.Table:
-        """Fold late rows that were not replayed yet into their closed windows; gives the corrections."""
+        """Fold late rows that were not replayed yet into their closed windows; returns the corrections."""
         physical = plan(stream)
         check_replayable(physical)
         running, replays = self._streams[stream.name], Replays(self._layout.replay(stream.name))
@@ -353,8 +358,9 @@ class Engine:
 
 
 def _check_sources(physical: Physical) -> None:
-    for source in (input.source for input in physical.inputs if input.source.connector == "files"):
-        check_folder(source.name, with_secrets(source).options["path"])
+    for input in physical.inputs:
+        if input.source.connector in ("files", "kafka"):
+            check_source(with_secrets(input.source))
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
+from eventide.eventtime.lanes import LaneSilence, least_watermark
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
@@ -52,6 +53,7 @@ class RunningStream:
         check_sources: Callable[[], None],
         judged: frozenset[str] = frozenset(),
         shedding: Shedding | None = None,
+        lanes: Mapping[str, LaneSilence] | None = None,
         tables: StreamTables | None = None,
     ) -> None:
         self.name = name
@@ -67,9 +69,10 @@ class RunningStream:
         self._judged = judged
         self._told: dict[str, int] = {}
         self._shedding = shedding
+        self._lanes = lanes or {}
         self._tables = tables
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
-        router.tell = self._batch_ended if judged or shedding or tables else None
+        router.tell = self._batch_ended if judged or shedding or lanes or tables else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -96,7 +99,9 @@ class RunningStream:
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
-            self._told = self._claims()
+            self._told = {
+                entry.source: entry.at for entry in self._reminders() if entry.source and entry.at is not None
+            }
         self._tell()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
@@ -147,7 +152,7 @@ class RunningStream:
         decisions = self._heartbeat.decide(now, watermarks, is_open)
         with self._publishing:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
-        return bool(decisions)
+        return self._tell() or bool(decisions)
 
     def _batch_ended(self) -> None:
         """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
@@ -166,8 +171,10 @@ class RunningStream:
         """Of each table that is looked up: the version in use and how it is doing."""
         return {} if self._tables is None else self._tables.figures()
 
-    def _tell(self) -> None:
-        """Publish the watermarks that admitted rows allow, as the shards have found them."""
+    def _tell(self) -> bool:
+        """Publish the watermarks that admitted rows allow, as the shards have found them, and those that partitions
+        allow; says whether there was anything.
+        """
         news = {
             name: watermark
             for name, watermark in self._claims().items()
@@ -176,14 +183,31 @@ class RunningStream:
         with self._publishing:
             self.inbox.publish([Entry("watermark", name, None, watermark) for name, watermark in news.items()])
         self._told.update(news)
+        return bool(news)
 
     def _claims(self) -> dict[str, int]:
-        """The watermarks that admitted rows allow, by the sources in `judged`."""
-        return {
+        """The watermarks that admitted rows allow, by the sources in `judged`, and those that partitions allow."""
+        admitted = {
             name: figures["watermark"]
             for name, figures in self._account_sources().items()
             if name in self._judged and "watermark" in figures
         }
+        return {**admitted, **self._least_of_partitions()}
+
+    def _least_of_partitions(self) -> dict[str, int]:
+        account, now = self.router.results.latest(), self._clock.micros()
+        while self.router.heard_lanes:
+            source, lane = self.router.heard_lanes.pop()
+            self._lanes[source].heard(lane, now)
+        found = {} if account is None else {name: account.lanes.get(name, {}) for name in self._lanes}
+        marks = {name: least_watermark(lanes, self._lanes[name].idle(lanes, now)) for name, lanes in found.items()}
+        return {name: mark for name, mark in marks.items() if mark is not None}
+
+    def idle_lanes(self, now: int) -> dict[str, set[str]]:
+        """The partitions that have been silent for their source's idle timeout, by source."""
+        account = self.router.results.latest()
+        lanes = {} if account is None else account.lanes
+        return {name: silence.idle(lanes.get(name, {}), now) for name, silence in self._lanes.items()}
 
     def flush(self) -> None:
         """Give out everything that has begun by the latest event time, as a graceful stop does."""

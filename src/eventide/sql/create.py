@@ -22,7 +22,7 @@ from eventide.sql.options import (
     read_options,
 )
 from eventide.sql.statements import CreateSink, CreateSource
-from eventide.sql.syntax import Deduplicate, EventTimeNode, Path, SourceNode, WatermarkFor
+from eventide.sql.syntax import Deduplicate, EventTimeNode, MetadataNode, Path, SourceNode, WatermarkFor
 from eventide.sql.tokens import error_at
 from eventide.sql.type_names import read_type
 
@@ -37,9 +37,11 @@ class _Declared:
     event_times: list[EventTimeNode] = field(default_factory=list)
     watermark: WatermarkFor | None = None
     dedup: Deduplicate | None = None
+    metadata: list[MetadataNode] = field(default_factory=list)
 
     def node(self) -> SourceNode:
-        return SourceNode(tuple(self.columns.values()), tuple(self.event_times), self.watermark, self.dedup)
+        clauses = tuple(self.event_times), self.watermark, self.dedup, tuple(self.metadata)
+        return SourceNode(tuple(self.columns.values()), *clauses)
 
 
 def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
@@ -114,6 +116,8 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
     else:
         column = parse_column(cursor, declared.columns)
         declared.columns[column.name.lower()] = column
+        if cursor.at_words("METADATA"):
+            declared.metadata.append(_metadata(cursor, column))
 
 
 def _once(cursor: Cursor, present: object, token: Token, clause: str) -> None:
@@ -194,3 +198,17 @@ def parse_column(cursor: Cursor, others: Collection[str]) -> Column:
     if cursor.at_words("COMMENT"):
         raise cursor.error("columns take no COMMENT", "write it as -- comment")
     return Column(name, type_name)
+
+
+def _metadata(cursor: Cursor, column: Column) -> MetadataNode:
+    """`METADATA [FROM 'key'] [VIRTUAL]`, as in Flink."""
+    place, key = cursor.next(), column.name
+    if cursor.accept("FROM"):
+        place = cursor.next()
+        if place.token_type != TokenType.STRING:
+            raise error_at(
+                cursor.sql, place, "write what the column holds in quotes", "write METADATA FROM 'timestamp'"
+            )
+        key = place.text
+    cursor.accept("VIRTUAL")
+    return MetadataNode(column, key.lower(), place)

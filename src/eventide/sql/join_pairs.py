@@ -32,6 +32,8 @@ class Names:
 
     def ask_for(self, column: ScopeColumn) -> bool:
         name = column.called.lower()
+        if column.changes is not None:
+            return False  # the pairs have an op of their own
         if f"{(column.qualifier or '').lower()}.{name}" in self.names:
             return True
         is_time_of_side = column.is_hidden and name in TIME_COLUMNS  # rowtime alone is the time of the pair

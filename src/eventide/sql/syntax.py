@@ -44,6 +44,15 @@ class Deduplicate:
 
 
 @dataclass(frozen=True, eq=False)
+class MetadataNode:
+    """column type METADATA [FROM 'key']: what a message has beside its content."""
+
+    column: Column
+    key: str  # lower case; without FROM the column's own name
+    place: Token
+
+
+@dataclass(frozen=True, eq=False)
 class SourceNode:
     """What is between the parentheses of CREATE SOURCE."""
 
@@ -51,6 +60,7 @@ class SourceNode:
     event_times: tuple[EventTimeNode, ...] = ()  # several only for messages
     watermark: WatermarkFor | None = None
     dedup: Deduplicate | None = None
+    metadata: tuple[MetadataNode, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,3 +213,4 @@ class EmitNode:
     allowed_lateness: int | None = None
     late_to: str | None = None
     places: Mapping[str, Span] = field(default_factory=dict)  # 'mode', 'lateness', 'late_to'
+    is_inner: bool = False  # of a part that another part of the statement reads: nobody could have written anything
