@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eventide.errors import CatalogError, EventideError, located
@@ -126,13 +127,25 @@ class Definitions:
                     self._engine.forget(part.name)
                 self._save()
             return
-        if isinstance(statement, st.CreateView):
+        if isinstance(statement, st.CreateTable):
+            is_same = self._continue_table(name, rest)
+        elif isinstance(statement, st.CreateView):
             is_same = self._catalog.lower_view(self._catalog.views[name]) == rest.lower_view(statement)
         else:
             is_same = self._catalog.definition(name) == rest.definition(name)
         if not is_same:
             help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
             raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
+
+    def _continue_table(self, name: str, given: Catalog) -> bool:
+        """Whether a table is what it was. How often it is read may change, and then does."""
+        kept, new = self._catalog.tables[name], given.table(name)
+        if replace(kept, refresh=new.refresh) != new:
+            return False
+        if kept != new:
+            self._catalog.become(given)
+            self._save()
+        return True
 
     def _remove_input(self, name: str) -> None:
         """Forget what was written to a source, or read of a table."""

@@ -29,7 +29,7 @@ class Streams:
         self._engine = engine
         self._spools = spools
         self._guard = guard
-        self._refreshing = Refreshing(self._refresh_tables)
+        self._refreshing = Refreshing(engine.tables, lambda: list(catalog.tables.values()))
         self.is_live = False
         self._clock: threading.Thread | None = None
 
@@ -113,9 +113,6 @@ class Streams:
                     if stream.reads:
                         stream.publish()  # a stream that it reads may have got further without giving anything
             time.sleep(_HEARTBEAT_SECONDS)
-
-    def _refresh_tables(self) -> None:
-        self._engine.tables.keep_fresh(list(self._catalog.tables.values()))
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -220,7 +219,7 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
     try:
         engine = _FrameEngine(layout, spark, frames, sink)
         tables = list(tables_of(stream.query).values())
-        return FluentQuery(engine.open(stream, ()), tuple(frames), lock, partial(engine.tables.keep_fresh, tables))
+        return FluentQuery(engine.open(stream, ()), tuple(frames), lock, Refreshing(engine.tables, lambda: tables))
     except BaseException:
         lock.release()
         raise
@@ -229,13 +228,11 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
 class FluentQuery:
     """A stream that runs in the background until `stop`. As a context manager it stops at the end of the block."""
 
-    def __init__(
-        self, running: RunningStream, sources: tuple[str, ...], lock: Lock, refresh: Callable[[], None]
-    ) -> None:
+    def __init__(self, running: RunningStream, sources: tuple[str, ...], lock: Lock, refreshing: Refreshing) -> None:
         self._running = running
         self._sources = sources
         self._lock = lock
-        self._refreshing = Refreshing(refresh)
+        self._refreshing = refreshing
         self._guard = threading.RLock()
         self._live = True
         running.start()
