@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.admission.batch_admission import SLICE_SCHEMA
 from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, PROBLEMS
 from eventide.eventtime.time_range import SHIFT_US
 from eventide.kernels.contract import CLAIM, DETAIL, PROBLEM, TS
@@ -211,6 +210,8 @@ class Packing:
             blob = to_blob(labelled(surveyed.slices, key, surveyed.order))
             packed = [{"shard": number, "control": SURVEY, "blob": blob} for number in self.numbers]
         if surveyed.left_out:
+            from eventide.admission.batch_admission import SLICE_SCHEMA  # which streams without limits need not load
+
             slices = SLICE_SCHEMA.empty_table() if surveyed.slices is None else surveyed.slices
             blob = to_blob(labelled(slices, key, surveyed.order, surveyed.left_out))
             packed[:1] = [{"shard": self.numbers[0], "control": SURVEY, "blob": blob}]
