@@ -137,6 +137,11 @@ SINK_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "console": Connector({}),
     "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
+    "delta": Connector(
+        {"path": Option(), "key": Option(), "schema": Option("choice", ("fixed", "evolve"))},
+        required=("path",),
+        family="storage.",
+    ),
     "kafka": Connector(
         {
             "servers": Option(),
