@@ -131,10 +131,8 @@ def verdict(
     until: float,
 ) -> int:
     late = sorted(lag for at, lag in tally.lags if since <= at <= until) or [0.0]
-    half = len(samples) // 2
-    before, after = (
-        statistics.median(size for _, size in some) for some in (samples[:half] or samples, samples[half:])
-    )
+    half, last = len(samples) // 2, len(samples) * 3 // 4
+    before, after = (statistics.median(size for _, size in some) for some in (samples[half:last], samples[last:]))
     wrong = {
         "accounts do not balance": counts["rows_in"] != sum(n for kind, n in counts.items() if kind != "rows_in"),
         "rows are missing": counts["rows_in"] != sum(written.values()) + PROBES * PROBE_ROWS,
