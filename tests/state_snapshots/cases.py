@@ -16,8 +16,12 @@ from eventide.kernels.aggregates import AggregateSpec, UserAggregate
 from eventide.kernels.contract import KernelSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
+from eventide.kernels.logic.over import OverSpec
+from eventide.kernels.logic.rank import SortKey
+from eventide.kernels.logic.rank_changes import RankChangesSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.plan.joins import (
+    AnyTime,
     Asof,
     Interval,
     JoinBound,
@@ -26,7 +30,18 @@ from eventide.plan.joins import (
     OverlappingSessions,
     SameWindow,
 )
-from eventide.plan.windows import Cumulate, Hop, Tumble
+from eventide.plan.modes import EmitMode, RankFunction
+from eventide.plan.windows import (
+    Calendar,
+    CalendarUnit,
+    Cumulate,
+    Frame,
+    Hop,
+    RangeFrame,
+    RowsFrame,
+    Tumble,
+    Unbounded,
+)
 from tests.kernels import harness
 from tests.kernels.harness import (
     BIGINT,
@@ -180,7 +195,26 @@ JOINS = {
     "join_asof": joined(Asof(), "left"),
     "join_asof_after": joined(Asof(Nearest.AFTER, tolerance=30), "left"),
     "join_asof_either": joined(Asof(Nearest.EITHER), "inner"),
+    "join_any_time": joined(AnyTime(ttl=200), "full"),
 }
+
+PACKED = (("__k0", STRING), ("__i0", BIGINT))
+RANKED = RankChangesSpec(
+    RankFunction.ROW_NUMBER,
+    partition=("__k0",),
+    order=(SortKey("__i0", descending=True),),
+    originals=KEYED["originals"],
+    types=PACKED,
+    first=1,
+    last=2,
+    shows_place=True,
+    shown=("__i0",),
+)
+
+
+def over(frame: Frame) -> OverSpec:
+    return OverSpec(frame, ("__k0",), KEYED["originals"], PACKED, KEYED_SUMS["aggregates"])
+
 
 CASES = {
     "tumble": Case(panes(10, 10), SOME, MORE),
@@ -221,6 +255,16 @@ CASES = {
         IntakeSpec(panes(10, 10), dedup_within=(20,)),
         [batch((1, "A", 1, "x"), (2, "B", 5, "y")), batch((3, "A", 2, "x"), (4, "A", 2, None), watermark=2)],
         [batch((5, "A", 8, "y"), (6, "A", 8, "z"), watermark=4), advance(99)],
+    ),
+    "unbounded": Case(WindowedAggregation(Unbounded(ttl=50), **KEYED_SUMS, emit=EmitMode.CHANGES), SOME, MORE),
+    "rank_changes": Case(RANKED, SOME, MORE),
+    "over_range": Case(over(RangeFrame(10)), SOME, MORE),
+    "over_rows": Case(over(RowsFrame(1)), SOME, MORE),
+    "over_everything": Case(over(RangeFrame()), SOME, MORE),
+    "calendar": Case(
+        WindowedAggregation(Calendar(CalendarUnit.DAY, 1, "Europe/Berlin"), **KEYED_SUMS),
+        SOME,
+        [*MORE, advance(3 * 86_400_000_000)],
     ),
     **JOINS,
 }

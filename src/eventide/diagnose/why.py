@@ -31,7 +31,7 @@ from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import relations_of, window_of
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
-from eventide.plan.windows import Cumulate, Session, Slide, Unbounded
+from eventide.plan.windows import Calendar, Cumulate, Session, Slide, Unbounded
 from eventide.storage.results import Account
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -194,6 +194,8 @@ class _Case:
             )
         if isinstance(window, Session):
             return f"the oldest open session ends at {_at(self._next - lateness)}, unless more of its rows come."
+        if isinstance(window, Calendar):
+            return f"the oldest open window ends at {_at(self._next - lateness)}."
         end, size = self._next - lateness, window.size
         is_part = isinstance(window, Cumulate)  # a cumulating window has grown to `size` only at its last step
         start = (end - 1 - window.offset) // size * size + window.offset if is_part else end - size

@@ -10,6 +10,7 @@ from eventide.plan.difference import (
     bound_text,
     emit_text,
     explode_text,
+    frame_text,
     join_emit_text,
     lookup_text,
     rank_text,
@@ -23,6 +24,7 @@ from eventide.plan.physical import (
     ForwardRows,
     Input,
     JoinRows,
+    OverRows,
     Physical,
     RankRows,
 )
@@ -89,6 +91,11 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
             if told is not None:
                 facts.append(("places", f"{told.first} to {told.last}, every change told"))
                 facts += [] if told.ttl is None else [("partitions kept for", format_duration(told.ttl))]
+        case OverRows(frame=frame, aggregates=aggregates, ttl=ttl):
+            by = ", ".join(key.name for key in physical.inputs[0].keys) or "nothing"
+            title = f"Running aggregates over {frame_text(frame)}, by {by}"
+            facts += [("aggregate", f"{call.name} = {call.sql}{_typed(call.name, types)}") for call in aggregates]
+            facts += [] if ttl is None else [("kept for", format_duration(ttl))]
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
         within = (
