@@ -15,12 +15,9 @@ from benchmarks.nexmark.engines import NATIVE
 from benchmarks.nexmark.events import AUCTION, BID, PERSON, Events
 from benchmarks.nexmark.queries import NAMES, Places, batch_sql, flink_sql, query_sql, sources_sql
 from benchmarks.nexmark.report import BEGIN, END, NexmarkReport
-from eventide.errors import SqlError
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 
-# Queries that wait for parts of SQL that are not there yet: running aggregates over what is taken back.
-WAITING = ("q6",)
 SLOW_EVENTS = Events(per_second=100, disorder=50)
 
 
@@ -105,23 +102,13 @@ def test_the_texts_for_others_are_plain_queries() -> None:
             assert ";" not in text
 
 
-def catalog_with(name: str) -> Catalog:
+@pytest.mark.parametrize("name", NAMES)
+def test_every_query_is_understood(name: str) -> None:
     places = Places(Path("events"), Path("side_input"), Path("output"))
     catalog = Catalog.from_texts([], False)
     for statement in parse_statements(sources_sql(places) + query_sql(name, places)):
         catalog.apply(statement)
-    return catalog
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in WAITING])
-def test_every_query_is_understood(name: str) -> None:
-    assert catalog_with(name).parts(name)[-1].name == name
-
-
-@pytest.mark.parametrize("name", WAITING)
-def test_a_query_that_is_understood_waits_no_longer(name: str) -> None:
-    with pytest.raises(SqlError):
-        catalog_with(name)
+    assert catalog.parts(name)[-1].name == name
 
 
 def test_the_table_shows_how_many_times_better_we_are(tmp_path: Path) -> None:
