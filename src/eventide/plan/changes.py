@@ -64,6 +64,11 @@ def keeps_groups(physical: Physical) -> bool:
     return physical.emit.mode not in _ONCE or physical.options.max_groups is not None
 
 
+def allowed_lateness(physical: Physical) -> int:
+    """How long after its end a window takes rows."""
+    return 0 if physical.emit.mode is EmitMode.FINAL else physical.emit.allowed_lateness
+
+
 def _operator(old: Physical, new: Physical) -> Iterator[Difference]:
     before, after = old.operator, new.operator
     if isinstance(before, AggregateWindows) and isinstance(after, AggregateWindows):
@@ -75,10 +80,11 @@ def _operator(old: Physical, new: Physical) -> Iterator[Difference]:
     elif isinstance(before, RankRows) and isinstance(after, RankRows):
         yield from _rank(old, new, before, after)
     what = "where" if isinstance(after, JoinRows | RankRows) else "having"
-    held = [None if each.having is None else _in_words(each, each.having) for each in (old, new)]
+    words = [(each, _meanings(each)) for each in (old, new)]
+    held = [None if each.having is None else _in_words(each.having, means) for each, means in words]
     if held[0] != held[1]:
         yield goes_on(changed(what, *held))
-    yield from _outputs(*({output.name: _in_words(each, output.sql) for output in each.outputs} for each in (old, new)))
+    yield from _outputs(*({named.name: _in_words(named.sql, means) for named in each.outputs} for each, means in words))
     if not isinstance(after, AggregateWindows):
         yield from _redefined(old, new)
 
@@ -122,6 +128,8 @@ def _emit(old: Physical, new: Physical) -> Iterator[Difference]:
         what = changed("emit", *(emit_text(emit).split(",")[0] for emit in (was, now)))
         if keeps_groups(new) and not keeps_groups(old):
             yield cannot(what, "windows that emit at their close are kept in pieces, without the value of each group")
+        elif now.mode is EmitMode.CHANGES and was.mode in (EmitMode.EVERY, EmitMode.ON_WATERMARK):
+            yield cannot(what, "what was given last is not kept, so it cannot be taken back; ON UPDATE can follow")
         else:
             yield goes_on(what, "from the next batch on; what waits comes at its window's close at the latest")
     if was.allowed_lateness != now.allowed_lateness:
@@ -209,15 +217,20 @@ def _order(physical: Physical, operator: RankRows) -> list[tuple[str, bool]]:
 # What every query has ---------------------------------------------------------------------------------------------
 
 
-def _in_words(physical: Physical, sql: str) -> str:
+def _in_words(sql: str, means: Mapping[str, str]) -> str:
     """An expression over what the operator gives, with what the operator's own columns stand for."""
+    return re.sub(r"\b__[aklr]\d+\b", lambda found: means.get(found[0], found[0]), sql)
+
+
+def _meanings(physical: Physical) -> dict[str, str]:
+    """What the columns stand for that the operator gives, by their names in the plan."""
     keys = {f"__k{number}": meaning for number, meaning in enumerate(key_identities(physical))}
     means = {**keys, **aggregate_identities(physical)}
     if isinstance(physical.operator, JoinRows):
         for side, shown in enumerate((physical.operator.left, physical.operator.right)):
             names = _named(physical, side, shown)
             means |= {column.name: f"{'lr'[side]}.{name}" for column, name in zip(shown, names, strict=True)}
-    return re.sub(r"\b__[aklr]\d+\b", lambda found: means.get(found[0], found[0]), sql)
+    return means
 
 
 def _redefined(old: Physical, new: Physical) -> Iterator[Difference]:

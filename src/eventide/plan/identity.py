@@ -6,6 +6,7 @@ Two texts of a stream can then be compared by meaning, and state that was kept u
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import expressions as exp
@@ -94,7 +95,13 @@ def _over(sql: str, known: _Definitions) -> exp.Expression:
             meaning = exp.Dot(this=meaning.copy(), expression=_name(part.name))
         return exp.paren(meaning.copy()) if isinstance(meaning, exp.Binary | exp.Unary) else meaning.copy()
 
-    return sqlglot.parse_one(sql, dialect="spark").transform(replaced)
+    return _parsed(sql).transform(replaced)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(sql: str) -> exp.Expression:
+    """Shared: `transform` works on a copy."""
+    return sqlglot.parse_one(sql, dialect="spark")
 
 
 def _name(name: str) -> exp.Identifier:

@@ -15,6 +15,7 @@ from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.logic.rank import RankSpec, SortKey
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.plan.co_location import late_policy
+from eventide.plan.identity import aggregate_identities
 from eventide.plan.logical import Named
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, PackedAggregate, Physical, RankRows
@@ -55,14 +56,14 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
 
 
 def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTypes) -> WindowedAggregation:
-    first = physical.inputs[0]
+    first, meanings = physical.inputs[0], aggregate_identities(physical)
     return WindowedAggregation(
         operator.window,
         lateness=physical.emit.allowed_lateness,
         keys=_pairs(first.keys),
         key_types=tuple(types.packed[0][key.sql] for key in first.keys),
         originals=_pairs(first.originals),
-        aggregates=tuple(_aggregate(call, types) for call in operator.aggregates),
+        aggregates=tuple(_aggregate(call, types, meanings[call.name]) for call in operator.aggregates),
         emit=physical.emit.mode,
         every=physical.emit.every,
         max_groups=physical.options.max_groups,
@@ -70,7 +71,7 @@ def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTy
     )
 
 
-def _aggregate(call: PackedAggregate, types: KernelTypes) -> AggregateSpec:
+def _aggregate(call: PackedAggregate, types: KernelTypes, identity: str) -> AggregateSpec:
     user, state_type = types.user(call) or (None, None)
     return AggregateSpec(
         call.name,
@@ -82,6 +83,7 @@ def _aggregate(call: PackedAggregate, types: KernelTypes) -> AggregateSpec:
         call.parameters,
         user,
         state_type,
+        identity,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from eventide.errors import OptionError, suggest
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.aggregates.basic import Average, Count, Extreme, Sum, Truth
+from eventide.kernels.aggregates.begun_late import BegunLate
 from eventide.kernels.aggregates.chosen import FIRST, LAST, Chosen
 from eventide.kernels.aggregates.collected import CollectList
 from eventide.kernels.aggregates.counted import Mode, Percentile
@@ -65,6 +66,10 @@ aggregates = UserAggregates(SUPPORTED)
 
 def build_aggregate(spec: AggregateSpec) -> Aggregate:
     """The computation for a spec; OptionError names the known functions if there is none."""
+    return BegunLate(_build(spec)) if spec.begun_late else _build(spec)
+
+
+def _build(spec: AggregateSpec) -> Aggregate:
     if spec.user is not None:
         return Distinct(UserDefined(spec)) if spec.distinct else UserDefined(spec)
     builder = _BUILDERS.get(spec.function)

@@ -51,6 +51,7 @@ class _State:
 class RangeJoin:
     def __init__(self, spec: JoinSpec, partner_times: PartnerTimes) -> None:
         self._partner_times, self._lateness, self._at_close = partner_times, spec.lateness, spec.at_close
+        self._reached = spec.reached
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
@@ -93,7 +94,7 @@ class RangeJoin:
     # What time does ------------------------------------------------------------------------------------------------
 
     def _begin(self, clock: Clock, store: Store) -> tuple[_State, Output]:
-        passed = None if clock.watermark is None else clock.watermark - self._lateness
+        passed = self._reached(clock.watermark)
         held = (self._indexes[0].load(store), self._indexes[1].load(store))
         state, output = _State(self._memory.load(store), held, passed), Output()
         if passed is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from eventide.kernels.joins.partner_times import partner_times_of
 from eventide.kernels.joins.range_join import RangeJoin
 from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.windows.grid import grid_of
 from eventide.plan.joins import Asof, Interval, JoinBound, Nearest, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.modes import JoinKind
@@ -47,6 +48,7 @@ class JoinSpec:
     store_late: bool = True
     sides: tuple[int, ...] = (0, 1)
     inputs: tuple[InputSpec, ...] = (InputSpec("l"), InputSpec("r"))
+    past: Past = NO_PAST
 
     @property
     def side_rows(self) -> SideRows:
@@ -82,7 +84,7 @@ class JoinSpec:
         """No pair and no lone row to come is older: of windows, the start of the oldest open one."""
         match self.bound:
             case SameWindow(window=window):
-                grid = grid_of(window, self.lateness)
+                grid = grid_of(window, self.lateness, self.past.passed)
                 closed = grid.last_closed(watermark)
                 return None if closed is None else int(grid.starts(np.array([closed + 1]))[0])
             case OverlappingSessions():
@@ -97,6 +99,18 @@ class JoinSpec:
         keys, left, right = (",".join(map(str, kinds)) for kinds in (self.key_types, self.left_types, self.right_types))
         rules = f"kind={self.kind.value};at_close={self.at_close};condition={self.condition is not None}"
         return f"{self._layout()};{rules};keys={keys};null_safe={self.null_safe};left={left};right={right}"
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint())
+
+    def continuing(self, past: Past) -> JoinSpec:
+        """Rows that wait look alike under every text; only how far time has come is to be known."""
+        return replace(self, past=past)
+
+    def reached(self, watermark: int | None) -> int | None:
+        """The time up to which only late rows come; None before the first row."""
+        return None if watermark is None else self.past.reached(watermark, self.lateness)
 
     def build(self) -> Kernel:
         match self.bound:

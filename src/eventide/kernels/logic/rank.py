@@ -6,15 +6,17 @@ further one can come on time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, InputSpec, Output, Store, united
 from eventide.kernels.side_rows import LATE_REASON, SideRows
-from eventide.kernels.state.codec import Codec
+from eventide.kernels.state.codec import Codec, unchanged
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.state.waiting_rows import earlier_rows, parts_of
 from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
 from eventide.plan.modes import RankFunction
 
@@ -47,6 +49,7 @@ class RankSpec:
     key_types: tuple[tuple[str, pa.DataType], ...]  # of the packed columns in `partition` and `order`, each once
     lateness: int = 0
     sources: tuple[str, ...] = ("",)
+    past: Past = NO_PAST
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
@@ -62,8 +65,7 @@ class RankSpec:
 
     @property
     def main_schema(self) -> pa.Schema:
-        users = [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
-        return pa.schema([*users, pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
+        return pa.schema([*self.columns, pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
 
     @property
     def tick_every(self) -> int | None:
@@ -74,7 +76,18 @@ class RankSpec:
 
     def fingerprint(self) -> str:
         keys = ",".join(f"{name}:{kind}" for name, kind in self.key_types)
-        return f"rank/1;types={','.join(map(str, self.types))};keys={keys}"
+        return f"rank/1;types={','.join(map(str, self.types))};keys={keys}{self.past.suffix}"
+
+    @property
+    def columns(self) -> list[pa.Field]:
+        return [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint(), parts_of(self.columns))
+
+    def continuing(self, past: Past) -> RankSpec:
+        return replace(self, past=past)
 
     def build(self) -> Ranked:
         return Ranked(self)
@@ -94,9 +107,11 @@ class Ranked:
         self._spec, self._side_rows = spec, spec.side_rows
         keys = [pa.field(name, kind) for name, kind in spec.key_types]
         users = [pa.field(f"v{number}", kind) for number, kind in enumerate(spec.types)]
-        self._schema = pa.schema([pa.field(TS, pa.int64()), *keys, *users])
-        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
-        self._codec = Codec(spec.fingerprint(), _PASSED)
+        head = [pa.field(TS, pa.int64()), *keys]
+        self._schema = pa.schema([*head, *users])
+        earlier = earlier_rows(spec.past, head, spec.columns, self._schema.names)
+        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema, earlier), TS)
+        self._codec = Codec(spec.fingerprint(), _PASSED, unchanged([each.fingerprint for each in earlier], _PASSED))
 
     def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         buffer, output = self._load(store), Output()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from eventide.kernels.logic.sessions import Sessions
 from eventide.kernels.logic.slides import Slides
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.side_rows import SideRows
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.windows.check import check_window
 from eventide.kernels.windows.grid import grid_of
 from eventide.plan.modes import EmitMode
@@ -43,6 +44,7 @@ class WindowedAggregation:
     every: int | None = None
     max_groups: int | None = None
     sources: tuple[str, ...] = ("",)
+    past: Past = NO_PAST
 
     def __post_init__(self) -> None:
         check_window(self.window)
@@ -110,7 +112,20 @@ class WindowedAggregation:
     def fingerprint(self) -> str:
         keys = ",".join(map(str, self.key_types))
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
-        return f"{self._layout()};keys={keys};aggregates={aggregates}"
+        return f"{self._layout()};keys={keys};aggregates={aggregates}{self.past.suffix}"
+
+    @property
+    def layout(self) -> StateLayout:
+        """What another text of the stream must know to read the state."""
+        return StateLayout(self.fingerprint(), self.aggregation(()).parts, not self._only_at_close)
+
+    def continuing(self, past: Past) -> WindowedAggregation:
+        """The same, going on from state that other texts have left."""
+        parts = self.aggregation(()).parts
+        aggregates = tuple(
+            replace(spec, begun_late=not past.knows(part)) for spec, part in zip(self.aggregates, parts, strict=True)
+        )
+        return replace(self, aggregates=aggregates, past=past)
 
     def prefold(self) -> Prefold | None:
         """How rows may be folded before the kernel gets them; None if it needs them one by one."""
@@ -118,7 +133,7 @@ class WindowedAggregation:
             return None
         if not self._only_at_close or not self.aggregation(()).is_simple:
             return None
-        return Prefold(self, grid_of(self.window, self.allowed_lateness))
+        return Prefold(self, grid_of(self.window, self.allowed_lateness, self.past.passed))
 
     def build(self) -> Kernel:
         match self.window:
@@ -129,13 +144,13 @@ class WindowedAggregation:
             case Unbounded():
                 return AggregateUnbounded(self, self.window)
             case _:
-                grid = grid_of(self.window, self.allowed_lateness)
+                grid = grid_of(self.window, self.allowed_lateness, self.past.passed)
                 return AggregateAtClose(self, grid) if self._only_at_close else AggregateEarly(self, grid)
 
     @property
     def _only_at_close(self) -> bool:
         """Whether groups need not be looked up before their window closes."""
-        return self.emit in _ONCE and self.max_groups is None
+        return self.emit in _ONCE and self.max_groups is None and not self.past.keeps_groups
 
     def _layout(self) -> str:
         """The kernel, the version of its state, and the parameters without which the state means something else."""
