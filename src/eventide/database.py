@@ -17,14 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.arguments import checkpoint_folder, moment_micros
+from eventide.changing import Switch
 from eventide.connectors.embedded.json_rows import encode_rows
-from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
+from eventide.diagnose.describe import describe, list_objects, text_result
 from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
 from eventide.diagnose.why import Seen, why
-from eventide.errors import CatalogError, EventideError, OptionError, SourceError, located, suggest
+from eventide.errors import EventideError, OptionError, SourceError, located, suggest
 from eventide.kernels.contract import SIDE_KINDS
+from eventide.migration import undo_unfinished
 from eventide.plan import logical
-from eventide.plan.difference import canonical
 from eventide.plan.explain import explain
 from eventide.plan.planner import plan
 from eventide.result import Result
@@ -37,7 +38,7 @@ from eventide.sql.parser import parse_statements
 from eventide.sql.tokens import Span
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
-from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows, late_schema
+from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows
 from eventide.storage.replays import Replays, replay_totals
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
@@ -89,6 +90,7 @@ class Database:
         self._layout.make_private()
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
+            undo_unfinished(self._layout)
             self.catalog = self._load_catalog()
             from eventide.spark.session import SparkOptions, started
 
@@ -101,12 +103,8 @@ class Database:
             self._lock.release()
             self._remove_temporary()
             raise
-        self._restored = {
-            *self.catalog.sources,
-            *self.catalog.streams,
-            *self.catalog.sinks,
-            *self.catalog.views,
-        }
+        kept = self.catalog
+        self._restored = {*kept.sources, *kept.streams, *kept.sinks, *kept.views}
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
         self._streams = Streams(self._levels, self._spools, self._guard)
@@ -130,22 +128,24 @@ class Database:
     def _execute(self, statement: st.Statement) -> Result:
         if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink | st.CreateView):
             return self._create(statement)
+        if isinstance(statement, st.Alter):
+            return self._alter(statement)
         if isinstance(statement, st.Drop):
             return self._drop(statement)
         if isinstance(statement, st.Show):
             return list_objects(self.catalog, statement.what)
         if isinstance(statement, st.Describe):
-            return self._describe(statement.name)
+            return describe(self.catalog, statement.name, lambda stream: self._open(stream).compiled)
         if isinstance(statement, st.Explain):
             return text_result("plan", self._explain(statement).splitlines())
         return self._select(statement)
 
     def _create(self, statement: st.Create) -> Result:
         name = self._kept_name(st.name_of(statement))
-        if name in self._restored and not statement.or_replace and not statement.if_not_exists:
-            self._check_same(statement, name)
+        if self._keeps(statement, name):
+            different = self._go_on(statement, name)
             self._restored.discard(name)
-            return text_result("status", [f"{name} continues from its checkpoint"])
+            return text_result("status", different or [f"{name} continues from its checkpoint"])
         before = self.catalog.copy()
         self.catalog.apply(statement)
         try:
@@ -197,30 +197,44 @@ class Database:
         for name in reopened if self._streams.is_live else ():
             self._streams.join(self._open(name))
 
-    def _check_same(self, statement: st.Create, name: str) -> None:
-        """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""
-        from eventide.spark.engine import another_plan
+    def _keeps(self, statement: st.Create, name: str) -> bool:
+        """Whether what is there goes on: a script that is run again on its checkpoint, or KEEP STATE."""
+        if isinstance(statement, st.CreateStream | st.CreateSource) and statement.keep_state:
+            known = self.catalog.streams if isinstance(statement, st.CreateStream) else self.catalog.sources
+            return any(each.lower() == name.lower() for each in known)
+        return name in self._restored and not statement.or_replace and not statement.if_not_exists
 
-        rest = self.catalog.without(name)
-        rest.apply(statement)
-        if isinstance(statement, st.CreateStream):
-            kept_parts, given_parts = self.catalog.parts(name), rest.parts(name)
-            old, new = ("\n".join(map(canonical, parts)) for parts in (kept_parts, given_parts))
-            if old != new:
-                raise another_plan(name, old, new)
-            if kept_parts != given_parts:  # only what may change without a new checkpoint
-                self.catalog.redefine(statement)
-                for part in given_parts:
-                    self._engine.forget(part.name)
-                self._save_catalog()
-            return
-        if isinstance(statement, st.CreateView):
-            is_same = self.catalog.lower_view(self.catalog.views[name]) == rest.lower_view(statement)
-        else:
-            is_same = self.catalog.definition(name) == rest.definition(name)
-        if not is_same:
-            help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
-            raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
+    def _go_on(self, statement: st.Create, name: str) -> list[str]:
+        """Let what is there go on as the statement says; gives what is different now."""
+        new = self.catalog.redefined(name, statement.text)
+        if not isinstance(statement, st.CreateSink):
+            return self._change(new)
+        before, self.catalog = self.catalog, new
+        self._realise_sink(new.sinks[name], before)
+        self._save_catalog()
+        return []
+
+    def _alter(self, statement: st.Alter) -> Result:
+        new = self.catalog.copy()
+        new.apply(statement)
+        return text_result("status", self._change(new) or [f"{statement.name} is as it was"])
+
+    def _change(self, new: Catalog) -> list[str]:
+        """Let all streams go on under another catalog, or raise why they cannot; gives what differs."""
+        switch = Switch.between(self.catalog, new, self._layout)
+        for name in switch.changed:
+            self._open(name)
+        self.catalog = new
+        try:
+            switch.carry_out(self._engine, self._open)
+        except BaseException:
+            switch.undo(self._engine)
+            self.catalog = switch.old
+            raise
+        self._save_catalog()
+        for name in switch.reopened:
+            self._streams.join(self._open(name))
+        return switch.lines()
 
     def _drop(self, statement: st.Drop) -> Result:
         before = self.catalog.copy()
@@ -246,19 +260,6 @@ class Database:
         for folder in [self._layout.stream(name), *self._layout.inner_streams(name)]:
             self._engine.forget(folder.name)
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _describe(self, name: str) -> Result:
-        if name in self.catalog.late_names:
-            return describe_object(late_schema(self._open(self.catalog.late_names[name]).compiled.originals))
-        definition = self.catalog.definition(name)
-        if isinstance(definition, logical.Source):
-            return describe_object(definition)
-        if isinstance(definition, st.CreateView):
-            return describe_columns(self.catalog.lower_view(definition)[-1].query.outputs)
-        reads = definition.stream if isinstance(definition, logical.Sink) else definition.name
-        if reads is None:
-            return describe_object(PAYLOAD_SCHEMA)
-        return describe_object(self._open(self.catalog.resolve_readable(reads)[0]).compiled.outputs)
 
     def _explain(self, statement: st.Explain) -> str:
         if statement.stream is not None:
@@ -464,7 +465,8 @@ class Database:
     def _open(self, name: str) -> RunningStream:
         for read in self.catalog.reads(name):
             self._open(read)
-        return self._engine.open(self.catalog.stream(name), self.catalog.sinks_of(name), self.catalog.sinks)
+        stream, sinks = self.catalog.stream(name), self.catalog.sinks
+        return self._engine.open(stream, self.catalog.sinks_of(name), sinks, self.catalog.text(name))
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""

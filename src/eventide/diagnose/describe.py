@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
-from eventide.plan.logical import Named, Source
+from eventide.plan.logical import Named, Sink, Source
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
+from eventide.sql.statements import CreateView
+from eventide.storage.payloads import PAYLOAD_SCHEMA, late_schema
 
 
 def text_result(column: str, lines: list[str]) -> Result:
@@ -42,12 +45,37 @@ def _late_to(catalog: Catalog, stream: str) -> str | None:
     return next((part.emit.late_to for part in catalog.parts(stream) if part.emit.late_to is not None), None)
 
 
-def describe_columns(columns: Sequence[Named]) -> Result:
+class Compiled(Protocol):
+    """What is known of a stream that Spark has analysed."""
+
+    @property
+    def outputs(self) -> pa.Schema: ...
+
+    @property
+    def originals(self) -> tuple[pa.Schema, ...]: ...
+
+
+def describe(catalog: Catalog, name: str, compiled: Callable[[str], Compiled]) -> Result:
+    """The columns of whatever has this name; `compiled` gives a stream."""
+    if name in catalog.late_names:
+        return _described(late_schema(compiled(catalog.late_names[name]).originals))
+    definition = catalog.definition(name)
+    if isinstance(definition, Source):
+        return _described(definition)
+    if isinstance(definition, CreateView):
+        return _columns(catalog.lower_view(definition)[-1].query.outputs)
+    reads = definition.stream if isinstance(definition, Sink) else definition.name
+    if reads is None:
+        return _described(PAYLOAD_SCHEMA)
+    return _described(compiled(catalog.resolve_readable(reads)[0]).outputs)
+
+
+def _columns(columns: Sequence[Named]) -> Result:
     """The columns of a view: their types are those that its readers find."""
     return _table(("column", "type", "role"), [(column.name, "", "") for column in columns])
 
 
-def describe_object(thing: Source | pa.Schema) -> Result:
+def _described(thing: Source | pa.Schema) -> Result:
     if isinstance(thing, Source):
         pairs = [(column.name, column.type, _role(thing, column.name)) for column in thing.columns]
     else:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.errors import EngineError, OptionError
+from eventide.errors import CheckpointError, EngineError, OptionError
 from eventide.kernels.contract import (
     DETAIL,
     PROBLEM,
@@ -111,7 +111,13 @@ class IntakeSpec:
 
     def continuing(self, past: Past) -> IntakeSpec:
         """The same, going on from state that other texts of the stream have left."""
-        return replace(self, inner=self.inner.continuing(past), past=past)
+        inner = self.inner.continuing(past)
+        if past.layouts and past.layouts[-1].shared != inner.layout.shared:
+            raise CheckpointError(
+                f"the state is kept as {past.layouts[-1].shared}, and {inner.layout.shared} is wanted",
+                help="leave keys, windows and the types of their columns as they were",
+            )
+        return replace(self, inner=inner, past=past)
 
     def memory_prints(self, within: int) -> list[str]:
         """The fingerprint of a memory of ids under this text, and those under earlier ones."""

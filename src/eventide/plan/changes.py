@@ -43,12 +43,19 @@ def differences(old: Stream, new: Stream, fused: Sequence[bool] | None = None) -
     ]
 
 
-def all_differences(old: Sequence[Stream], new: Sequence[Stream]) -> list[Difference]:
-    """Those of all parts of a stream, its inner streams first."""
+def all_differences(
+    old: Sequence[Stream], new: Sequence[Stream], fused: Mapping[str, Sequence[bool]] | None = None
+) -> list[Difference]:
+    """Those of all parts of a stream, its inner streams first; `fused` is by the name of a part."""
+    known = fused or {}
     if len(old) != len(new):
         parts = (f"{len(streams)} parts that keep state" for streams in (old, new))
         return [cannot(changed("query", *parts), "what one part keeps is not what another needs")]
-    return [found for before, after in zip(old, new, strict=True) for found in differences(before, after)]
+    return [
+        found
+        for before, after in zip(old, new, strict=True)
+        for found in differences(before, after, known.get(before.name))
+    ]
 
 
 def refused(found: Sequence[Difference]) -> list[Difference]:
@@ -64,9 +71,9 @@ def keeps_groups(physical: Physical) -> bool:
     return physical.emit.mode not in _ONCE or physical.options.max_groups is not None
 
 
-def allowed_lateness(physical: Physical) -> int:
+def lateness(stream: Stream) -> int:
     """How long after its end a window takes rows."""
-    return 0 if physical.emit.mode is EmitMode.FINAL else physical.emit.allowed_lateness
+    return 0 if stream.emit.mode is EmitMode.FINAL else stream.emit.allowed_lateness
 
 
 def _operator(old: Physical, new: Physical) -> Iterator[Difference]:

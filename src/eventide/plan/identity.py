@@ -99,7 +99,7 @@ def _over(sql: str, known: _Definitions) -> exp.Expression:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(sql: str) -> exp.Expression:
+def _parsed(sql: str) -> exp.Expr:
     """Shared: `transform` works on a copy."""
     return sqlglot.parse_one(sql, dialect="spark")
 

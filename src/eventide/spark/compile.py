@@ -16,6 +16,7 @@ from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
 from eventide.kernels.contract import DEDUP, OP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
@@ -45,8 +46,22 @@ class Compiled:
     fused: tuple[bool, ...]  # per input: whether tasks read its files by themselves
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a stream comes from that has had other texts: `plan_id` is that of the first, which names its windows."""
+
+    plan_id: str
+    past: Past
+
+
 def compile_stream(
-    physical: Physical, context: SourceContext, shards: int, *, typed: bool = False, decodes: bool = False
+    physical: Physical,
+    context: SourceContext,
+    shards: int,
+    *,
+    typed: bool = False,
+    decodes: bool = False,
+    origin: Origin | None = None,
 ) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
@@ -63,11 +78,13 @@ def compile_stream(
     analyzed = analyze(context.spark, physical, schemas)
     apart = unshared(physical, analyzed.cast)
     if apart is not physical:
-        return compile_stream(apart, context, shards, typed=typed, decodes=decodes)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
     misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
     if misfits:
-        return compile_stream(unfused(physical, misfits), context, shards, typed=typed, decodes=decodes)
-    spec = spec_of(physical, analyzed)
+        apart = unfused(physical, misfits)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
+    origin = origin or Origin(physical.plan_id, NO_PAST)
+    spec = spec_of(physical, analyzed).continuing(origin.past)
     numbers = tuple(shard_numbers(shards))
     packed = [
         packed_rows(
@@ -85,7 +102,7 @@ def compile_stream(
         told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    finished = None if typed else _finished_by_tasks(physical, analyzed, spec)
+    finished = None if typed else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
     admission = {
         number: input.source.admission
         for number, input in enumerate(physical.inputs)
@@ -95,7 +112,7 @@ def compile_stream(
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if finished is None:
-        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(physical.plan_id)
+        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(origin.plan_id)
         unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(analyzed.main))
         frame = _finished_by_spark(physical, spec, wide)
@@ -148,14 +165,16 @@ def _wide_schema(main: StructType) -> StructType:
     return StructType(fields)
 
 
-def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec) -> Finish | None:
-    """HAVING and the select list, evaluated where the kernel runs; None if only Spark can."""
+def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec, windows_of: str) -> Finish | None:
+    """HAVING and the select list, evaluated where the kernel runs; None if only Spark can. `windows_of` is the plan
+    that names the windows.
+    """
     if filtered_by_spark(physical, spec) is not None:
         return None
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
     rank = OP if physical.emit.mode is EmitMode.CHANGES else None
-    made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(_before_end(physical)))
+    made = finish(outputs, physical.having, columns, windows_of, rank, OutputTimes(_before_end(physical)))
     if made is None or len(outputs) < len(physical.outputs):
         return None
     agrees = all(

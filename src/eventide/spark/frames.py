@@ -20,7 +20,7 @@ from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Stream
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
-from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.router import Router
@@ -171,7 +171,9 @@ class _FrameEngine(Engine):
         )
         self._asked_shards = None  # a setting of the session is no wish for this stream
 
-    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
+    def _compile(
+        self, physical: Physical, shards: int, decodes: bool = False, origin: Origin | None = None
+    ) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
         context = SourceContext(
@@ -181,7 +183,7 @@ class _FrameEngine(Engine):
             frames=self._frames,
             orders=self._layout.shed_orders(physical.stream.name),
         )
-        return compile_stream(physical, context, shards, typed=True)
+        return compile_stream(physical, context, shards, typed=True, origin=origin)
 
     def _router(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from eventide.errors import CatalogError, SqlError, suggest
+from eventide.errors import CatalogError, EventideError, SqlError, suggest
 from eventide.plan.logical import Sink, Source, Stream
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import owner_of
@@ -13,12 +13,23 @@ from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
+from eventide.sql.alter import altered
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
 from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
-from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement, name_of
+from eventide.sql.statements import (
+    Alter,
+    Create,
+    CreateSink,
+    CreateSource,
+    CreateStream,
+    CreateView,
+    Drop,
+    Statement,
+    name_of,
+)
 from eventide.sql.syntax import EmitNode
 from eventide.sql.views import expanded, mentioned
 
@@ -41,7 +52,11 @@ class Catalog:
         self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
-        """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
+        """Do what CREATE, ALTER or DROP says; other statements change nothing. Gives whether the catalog changed."""
+        if isinstance(statement, Alter):
+            name = (self.stream if statement.kind == "stream" else self.source)(statement.name).name
+            self._become(self.redefined(name, altered(self.text(name), statement.options)))
+            return True
         if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
             if isinstance(statement, CreateSource | CreateSink):
                 made = statement.source if isinstance(statement, CreateSource) else statement.sink
@@ -171,12 +186,30 @@ class Catalog:
         """0 for a stream that reads sources only, else one more than the highest of the streams that it reads."""
         return max((self.level(read) + 1 for read in self.reads(stream)), default=0)
 
-    def redefine(self, statement: CreateStream) -> None:
-        """Take a stream's definition in place of the one that is there, whatever reads it."""
-        rest = self.without(self.stream(statement.name).name)
-        rest._add(statement)
-        rest._check_sinks(statement.name)
-        self._become(rest)
+    def text(self, name: str) -> str:
+        """The statement that made a source, stream, sink or view; of an inner stream, that of the whole."""
+        return self._texts[self._known("definition", self._texts, owner_of(name))]
+
+    def redefined(self, name: str, text: str) -> Catalog:
+        """A catalog in which another text stands for one that is here, with all that reads it lowered anew."""
+        name = self._known("definition", self._texts, name)
+        (statement,) = parse_statements(text)
+        if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView) and name_of(statement) != name:
+            text = text.replace(name_of(statement), name, 1)  # as it is spelled here
+        changed, made = self.copy(), Catalog(self._allow_jvm_calls)
+        changed._texts[name] = text
+        for each in changed.texts():
+            try:
+                for statement in parse_statements(each):
+                    made.apply(statement)
+            except EventideError as error:
+                if each == text:
+                    raise
+                reads = name_of(statement) if isinstance(statement, CreateStream | CreateView | CreateSink) else each
+                raise CatalogError(
+                    f"with this {name}, {reads} would be wrong: {error.message}", help=f"change {reads} first"
+                ) from None
+        return made
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], allow_jvm_calls: bool = False) -> Catalog:
@@ -205,6 +238,9 @@ class Catalog:
         existing = _find(self._objects(kind), name)
         if existing is not None and statement.if_not_exists:
             return False
+        if existing is not None and isinstance(statement, CreateStream | CreateSource) and statement.keep_state:
+            self._become(self.redefined(existing, statement.text))
+            return True
         if existing is not None and not statement.or_replace:
             raise CatalogError(
                 f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"

@@ -15,6 +15,7 @@ class CreateSource:
     source: Source
     or_replace: bool = False
     if_not_exists: bool = False
+    keep_state: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,7 @@ class CreateStream:
     options: Options
     or_replace: bool = False
     if_not_exists: bool = False
+    keep_state: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,16 @@ class CreateView:
     def as_stream(self, emit: EmitNode) -> CreateStream:
         """The stream that reads all of it."""
         return CreateStream(self.text, self.name, self.query, emit, Options(self.query.span.sql, {}))
+
+
+@dataclass(frozen=True, eq=False)
+class Alter:
+    """ALTER STREAM or ALTER SOURCE name SET (...): other values for some options."""
+
+    text: str
+    kind: str  # source, stream
+    name: str
+    options: Options
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +108,7 @@ class Select:
 
 
 Create = CreateSource | CreateStream | CreateSink | CreateView
-Statement = Create | Drop | Show | Describe | Explain | Select
+Statement = Create | Alter | Drop | Show | Describe | Explain | Select
 
 
 def name_of(statement: Create) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, ROWTIME, SEQ, TS, Clock, Kernel, Output, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.state.memory_store import MemoryStore
-from eventide.plan.changes import allowed_lateness
+from eventide.plan.changes import lateness
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.logical import Stream
@@ -52,9 +52,9 @@ class KernelRunner(BatchRunner):
 
     def change(self, stream: Stream) -> None:
         """Go on from the stores under another text; as on Spark, all shards are woken then."""
-        before, layout, lateness = self.spec.past, self.spec.layout, allowed_lateness(self.physical)
+        before, layout, late = self.spec.past, self.spec.layout, lateness(self.physical.stream)
         super().change(stream)
-        past = before.followed_by(layout, None if self.watermark is None else self.watermark - lateness)
+        past = before.followed_by(layout, None if self.watermark is None else self.watermark - late)
         self.spec = self._spec().continuing(past)
         self._kernel = self.spec.build()
         self._wake_at = [FIRST] * len(self.stores)

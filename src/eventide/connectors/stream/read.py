@@ -20,7 +20,7 @@ from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS
 from eventide.storage.payloads import late_rows_with_times
-from eventide.storage.results import OUTPUT_TIME, read_batch
+from eventide.storage.results import OUTPUT_TIME, fitted, read_batch
 
 _SEQ = "__number"
 _CHUNK = 65_536
@@ -52,11 +52,10 @@ class ReadBatches:
             rows, times = late_rows_with_times(found, users)
         else:
             rows, times = found, found[OUTPUT_TIME].cast(pa.timestamp("us", tz="UTC"))
-        columns = [
-            times if field.name in TIME_COLUMNS and field.name not in rows.column_names else rows[field.name]
-            for field in self.schema
-        ]
-        return pa.table(columns, schema=self.schema)
+        for name in TIME_COLUMNS:
+            if name not in rows.column_names:
+                rows = rows.append_column(name, times)
+        return fitted(rows, self.schema)
 
 
 def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:

@@ -102,7 +102,7 @@ class JoinSpec:
 
     @property
     def layout(self) -> StateLayout:
-        return StateLayout(self.fingerprint())
+        return StateLayout(self.fingerprint(), shared=self.fingerprint())
 
     def continuing(self, past: Past) -> JoinSpec:
         """Rows that wait look alike under every text; only how far time has come is to be known."""

@@ -25,7 +25,7 @@ from eventide.kernels.side_rows import STRICT_REASON, SideRows
 from eventide.kernels.state.codec import Codec, unchanged
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
-from eventide.kernels.state.waiting_rows import earlier_rows, parts_of
+from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
 from eventide.kernels.vector.columns import column, ints, timestamps, typed
 
 META = "meta"
@@ -78,9 +78,10 @@ class ForwardSpec:
 
     @property
     def layout(self) -> StateLayout:
-        return StateLayout(self.fingerprint(), parts_of(self.columns))
+        return StateLayout(self.fingerprint(), "forward/1", parts_of(self.columns))
 
     def continuing(self, past: Past) -> ForwardSpec:
+        check_types(past, self.columns)
         return replace(self, past=past)
 
     def build(self) -> Kernel:

@@ -16,7 +16,7 @@ from eventide.kernels.side_rows import LATE_REASON, SideRows
 from eventide.kernels.state.codec import Codec, unchanged
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
-from eventide.kernels.state.waiting_rows import earlier_rows, parts_of
+from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
 from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
 from eventide.plan.modes import RankFunction
 
@@ -84,9 +84,11 @@ class RankSpec:
 
     @property
     def layout(self) -> StateLayout:
-        return StateLayout(self.fingerprint(), parts_of(self.columns))
+        kinds = ",".join(str(kind) for _, kind in self.key_types)
+        return StateLayout(self.fingerprint(), f"rank/1;keys={kinds}", parts_of(self.columns))
 
     def continuing(self, past: Past) -> RankSpec:
+        check_types(past, self.columns)
         return replace(self, past=past)
 
     def build(self) -> Ranked:

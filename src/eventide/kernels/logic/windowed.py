@@ -110,14 +110,17 @@ class WindowedAggregation:
         return Aggregation(lead, [packed for _, packed in self.keys], self.key_types, self.aggregates, status)
 
     def fingerprint(self) -> str:
-        keys = ",".join(map(str, self.key_types))
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
-        return f"{self._layout()};keys={keys};aggregates={aggregates}{self.past.suffix}"
+        return f"{self._shared};aggregates={aggregates}{self.past.suffix}"
+
+    @property
+    def _shared(self) -> str:
+        return f"{self._layout()};keys={','.join(map(str, self.key_types))}"
 
     @property
     def layout(self) -> StateLayout:
         """What another text of the stream must know to read the state."""
-        return StateLayout(self.fingerprint(), self.aggregation(()).parts, not self._only_at_close)
+        return StateLayout(self.fingerprint(), self._shared, self.aggregation(()).parts, not self._only_at_close)
 
     def continuing(self, past: Past) -> WindowedAggregation:
         """The same, going on from state that other texts have left."""

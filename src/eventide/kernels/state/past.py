@@ -31,6 +31,7 @@ class StateLayout:
     """How one text of a stream lays out its state; what two texts that go on from each other share is left out."""
 
     fingerprint: str
+    shared: str = ""  # what all texts must have alike, such as the types of the keys
     parts: tuple[Part, ...] = ()
     keeps_groups: bool = False
 
@@ -38,6 +39,7 @@ class StateLayout:
         fields = [pa.field(str(number), kind) for number, part in enumerate(self.parts) for kind in part.types]
         return {
             "fingerprint": self.fingerprint,
+            "shared": self.shared,
             "parts": [[part.identity, len(part.types), part.begun_late] for part in self.parts],
             "types": base64.b64encode(pa.schema(fields).serialize()).decode(),
             "keeps_groups": self.keeps_groups,
@@ -50,7 +52,7 @@ class StateLayout:
         for identity, count, begun_late in value["parts"]:
             parts.append(Part(identity, tuple(types[:count]), begun_late))
             del types[:count]
-        return cls(value["fingerprint"], tuple(parts), value["keeps_groups"])
+        return cls(value["fingerprint"], value["shared"], tuple(parts), value["keeps_groups"])
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,24 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from eventide.errors import CheckpointError
 from eventide.kernels.state.codec import Earlier
 from eventide.kernels.state.past import Part, Past, StateLayout
 
 
 def parts_of(columns: Sequence[pa.Field]) -> tuple[Part, ...]:
     return tuple(Part(field.name, (field.type,)) for field in columns)
+
+
+def check_types(past: Past, columns: Sequence[pa.Field]) -> None:
+    """Refuse a column that waits in the state with another type."""
+    wanted = {field.name: field.type for field in columns}
+    for part in (part for layout in past.layouts for part in layout.parts):
+        if wanted.get(part.identity, part.types[0]) != part.types[0]:
+            raise CheckpointError(
+                f"rows that wait in the state have {part.identity} as {part.types[0]}, not {wanted[part.identity]}",
+                help="give the column another name, or leave its type as it was",
+            )
 
 
 def earlier_rows(
