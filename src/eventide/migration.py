@@ -98,7 +98,7 @@ class _Before:
 def _catch_up(db: Database, sql: str, before: dict[str, _Before], partial: bool) -> list[Migrated]:
     """All statements but the sinks of the streams that begin anew; then everything that is there is processed."""
     for statement in parse_statements(sql):
-        if not (isinstance(statement, st.CreateSink) and _owner(statement.sink) in before):
+        if not (isinstance(statement, st.CreateSink) and _owner(statement) in before):
             db.execute(statement.text)
     db.tick()
     done = [Migrated(name, kept.rows, db.accounting(name)["rows_in"], 0) for name, kept in before.items()]
@@ -114,7 +114,7 @@ def _catch_up(db: Database, sql: str, before: dict[str, _Before], partial: bool)
 def _attach(db: Database, sql: str, streams: Sequence[str]) -> list[Sink]:
     """Sinks take what comes from now on."""
     for statement in parse_statements(sql):
-        if isinstance(statement, st.CreateSink) and _owner(statement.sink) in streams:
+        if isinstance(statement, st.CreateSink) and _owner(statement) in streams:
             db.execute(statement.text)
     return [sink for name in streams for sink in db.catalog.sinks_of(name) if sink.stream == name]
 
@@ -147,7 +147,7 @@ def _not_given(folder: Path, batches: Sequence[int], passed: int | None, schema:
     return rows.drop_columns([OUTPUT_TIME])
 
 
-def _owner(sink: Sink) -> str | None:
+def _owner(sink: st.CreateSink) -> str | None:
     return None if sink.stream is None else owner_of(sink.stream)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from eventide.spark.refreshing import Refreshing
+from eventide.sql.catalog import Catalog
 from eventide.storage.spool import Spools
 
 if TYPE_CHECKING:
+    from eventide.spark.engine import Engine
     from eventide.spark.running import RunningStream
 
 _HEARTBEAT_SECONDS = 0.25
@@ -20,20 +22,27 @@ _SIDE_SINK_SECONDS = 2.0  # how long a tick waits for side sinks, unless they fa
 
 
 class Streams:
-    """`levels` gives all streams, ready to start: first those that read sources only, then those that read these.
+    """The streams of a catalog, on an engine. All calls but `halt` are made with `guard`, the database's lock, held."""
 
-    All calls but `halt` are made with `guard`, the database's lock, held.
-    """
-
-    def __init__(self, levels: Callable[[], list[list[RunningStream]]], spools: Spools, guard: threading.RLock) -> None:
-        self._levels = levels
+    def __init__(self, catalog: Catalog, engine: Engine, spools: Spools, guard: threading.RLock) -> None:
+        self._catalog = catalog
+        self._engine = engine
         self._spools = spools
         self._guard = guard
+        self._refreshing = Refreshing(self._refresh_tables)
         self.is_live = False
         self._clock: threading.Thread | None = None
 
+    def open(self, name: str) -> RunningStream:
+        """A stream, ready to start, as are those that it reads."""
+        for read in self._catalog.reads(name):
+            self.open(read)
+        stream, sinks = self._catalog.stream(name), self._catalog.sinks
+        return self._engine.open(stream, self._catalog.sinks_of(name), sinks, self._catalog.text(name))
+
     def process(self) -> None:
         """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""
+        self._refreshing.now()
         self._send_back()
         while True:
             for streams in self._levels():
@@ -89,10 +98,12 @@ class Streams:
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.join()
+        self._refreshing.wait()
 
     def _keep_time(self) -> None:
         """While the streams run in the background, let them notice that time passes."""
         while self.is_live:
+            self._refreshing.in_background()
             with self._guard:
                 if self.is_live and self._send_back():
                     self.publish()
@@ -103,6 +114,16 @@ class Streams:
                     if stream.reads:
                         stream.publish()  # a stream that it reads may have got further without giving anything
             time.sleep(_HEARTBEAT_SECONDS)
+
+    def _refresh_tables(self) -> None:
+        self._engine.tables.keep_fresh(list(self._catalog.tables.values()))
+
+    def _levels(self) -> list[list[RunningStream]]:
+        """All streams, open: those that read sources only, those that read these, and so on."""
+        by_level: dict[int, list[RunningStream]] = {}
+        for name in self._catalog.graph():
+            by_level.setdefault(self._catalog.level(name), []).append(self.open(name))
+        return [by_level[level] for level in sorted(by_level)]
 
     def _opened(self) -> list[RunningStream]:
         return [stream for streams in self._levels() for stream in streams]
@@ -122,6 +143,7 @@ def _process_together(streams: list[RunningStream]) -> None:
     """Let streams process everything that is there; all of them work while we wait for the first."""
     for stream in streams:
         stream.start()
+        stream.take_tables()
         stream.publish()
     for stream in streams:
         stream.process()

@@ -45,7 +45,7 @@ def print_resume(program: Checked, checkpoint: Path) -> bool:
 def findings(program: Checked, checkpoint: Path) -> list[Finding]:
     from eventide.cli.checkpoint import catalog_of, layout_of
     from eventide.sql.parser import parse_statements
-    from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, name_of
+    from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop
 
     layout = layout_of(checkpoint)
     kept, new = catalog_of(layout), program.catalog
@@ -54,7 +54,7 @@ def findings(program: Checked, checkpoint: Path) -> list[Finding]:
     for statement in statements:
         if isinstance(statement, Drop) and kept.has(statement):
             kept = kept.without(statement.name)
-    replaced = {name_of(made).lower() for made in created if made.or_replace and not _keeps_state(made)}
+    replaced = {made.name.lower() for made in created if made.or_replace and not _keeps_state(made)}
     return [*_sinks(kept, new), *_streams(layout, kept, new, replaced), *_missing(kept, new)]
 
 
@@ -114,7 +114,7 @@ def _texts(layout: Layout, parts: list[Stream]) -> tuple[list[str], list[str]]:
 
 
 def _kept_text(layout: Layout, stream: Stream) -> str:
-    """What a stream meant when it first ran. Of one that reads streams that has types, which only Spark knows."""
+    """What a stream meant when it first ran. For one that reads streams this has types, which only Spark knows."""
     from eventide.plan.difference import canonical
     from eventide.plan.reads import sources_of
     from eventide.plan.stream_source import is_stream

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from eventide.plan.logical import Named, Sink, Source
+from eventide.eventtime.durations import format_duration
+from eventide.plan.logical import Named, Source, Table
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
-from eventide.sql.statements import CreateView
-from eventide.storage.payloads import PAYLOAD_SCHEMA, late_schema
 
 
 def text_result(column: str, lines: list[str]) -> Result:
@@ -29,15 +27,22 @@ def list_objects(catalog: Catalog, what: str) -> Result:
         (s.name, "sink", s.connector, s.stream or "side output") for s in catalog.sinks.values()
     ]
     views: list[tuple[str | None, ...]] = [(v.name, "view", v.query.span.text, None) for v in catalog.views.values()]
-    everything = {"sources": sources, "streams": streams, "sinks": sinks, "views": views}
-    chosen = everything.get(what, [each for listed in everything.values() for each in listed])
+    tables: list[tuple[str | None, ...]] = [
+        (t.name, "table", t.connector, _refresh(t)) for t in catalog.tables.values()
+    ]
+    everything = {"sources": sources, "streams": streams, "sinks": sinks, "tables": tables, "views": views}
     headings = {
         "sources": ("connector", "event_time"),
         "streams": ("emit", "late_to"),
         "sinks": ("connector", "reads"),
+        "tables": ("connector", "refresh"),
         "views": ("query", "detail"),
     }
-    return _table(("name", "kind", *headings.get(what, ("how", "detail"))), chosen)
+    return _table(("name", "kind", *headings[what]), everything[what])
+
+
+def _refresh(table: Table) -> str | None:
+    return None if table.refresh is None else f"every {format_duration(table.refresh)}"
 
 
 def _late_to(catalog: Catalog, stream: str) -> str | None:
@@ -45,38 +50,15 @@ def _late_to(catalog: Catalog, stream: str) -> str | None:
     return next((part.emit.late_to for part in catalog.parts(stream) if part.emit.late_to is not None), None)
 
 
-class Compiled(Protocol):
-    """What is known of a stream that Spark has analysed."""
-
-    @property
-    def outputs(self) -> pa.Schema: ...
-
-    @property
-    def originals(self) -> tuple[pa.Schema, ...]: ...
-
-
-def describe(catalog: Catalog, name: str, compiled: Callable[[str], Compiled]) -> Result:
-    """The columns of whatever has this name; `compiled` gives a stream."""
-    if name in catalog.late_names:
-        return _described(late_schema(compiled(catalog.late_names[name]).originals))
-    definition = catalog.definition(name)
-    if isinstance(definition, Source):
-        return _described(definition)
-    if isinstance(definition, CreateView):
-        return _columns(catalog.lower_view(definition)[-1].query.outputs)
-    reads = definition.stream if isinstance(definition, Sink) else definition.name
-    if reads is None:
-        return _described(PAYLOAD_SCHEMA)
-    return _described(compiled(catalog.resolve_readable(reads)[0]).outputs)
-
-
-def _columns(columns: Sequence[Named]) -> Result:
+def describe_columns(columns: Sequence[Named]) -> Result:
     """The columns of a view: their types are those that its readers find."""
     return _table(("column", "type", "role"), [(column.name, "", "") for column in columns])
 
 
-def _described(thing: Source | pa.Schema) -> Result:
-    if isinstance(thing, Source):
+def describe_object(thing: Source | Table | pa.Schema) -> Result:
+    if isinstance(thing, Table):
+        pairs = [(column.name, column.type, "") for column in thing.columns]
+    elif isinstance(thing, Source):
         pairs = [(column.name, column.type, _role(thing, column.name)) for column in thing.columns]
     else:
         pairs = [(field.name, str(field.type), "") for field in thing]

@@ -42,12 +42,20 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
     figures["watermark_lag_ms"] = lag_ms(stream.watermark())
     figures["sources"] = {
         name: {
-            "watermark": _millis(marks.get("watermark")),
-            "watermark_lag_ms": lag_ms(marks.get("watermark")),
-            "max_timestamp_seen": _millis(marks.get("max_timestamp_seen")),
+            "watermark": _millis(seen.get("watermark")),
+            "watermark_lag_ms": lag_ms(seen.get("watermark")),
+            "max_timestamp_seen": _millis(seen.get("max_timestamp_seen")),
         }
-        for name, marks in (account.sources if account else {}).items()
+        for name, seen in (account.sources if account else {}).items()
     }
+    for name, lanes in (account.lanes if account else {}).items():
+        figures["sources"].setdefault(name, {})["partitions"] = {
+            lane: {"watermark": _millis(found.get("watermark")), "unread": found.get("unread", 0)}
+            for lane, found in sorted(lanes.items())
+        }
+    tables = stream.table_figures()
+    if tables:
+        figures["tables"] = tables
     for name, admission in (account.admission if account else {}).items():
         figures["sources"].setdefault(name, {})["admission"] = dict(admission)
     return figures

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from eventide.admission.sla import StreamSlaConfig
 from eventide.diagnose.join_words import gives_on_arrival, kept_text, rule_text
+from eventide.diagnose.partition_words import partition_lines
 from eventide.eventtime.durations import format_duration
 from eventide.plan.logical import (
     Explode,
     Filter,
     Forward,
     Join,
+    Lookup,
     Project,
     Query,
     Relation,
@@ -264,7 +266,7 @@ class _Case:
     def _is_clocked(self) -> bool:
         return not any(isinstance(input.watermark, EventTimeWatermark) for input in self.physical.inputs)
 
-    def _marks(self, source: str) -> Mapping[str, int]:
+    def _figures(self, source: str) -> Mapping[str, int]:
         return self.account.sources.get(source, {}) if self.account else {}
 
     def _by_clock(self) -> list[str]:
@@ -298,6 +300,7 @@ class _Case:
         return [
             *told,
             *(line for name in sources for line in self._holder(name, target, alone=len(behind) == 1)),
+            *(line for name in sources for line in self._partitions(name)),
             *(self._ways_out(sources) if sources else ()),
             *(line for case in below.values() if case is not None for line in case.wanted()),
         ]
@@ -307,7 +310,7 @@ class _Case:
         """The inputs whose watermark has not got as far as is needed."""
         target = self._next
         return [
-            name for name in self._names if target is None or self._marks(name).get("watermark", target - 1) < target
+            name for name in self._names if target is None or self._figures(name).get("watermark", target - 1) < target
         ]
 
     def wanted(self) -> list[str]:
@@ -324,21 +327,23 @@ class _Case:
 
     @property
     def _origin(self) -> str:
-        known = {name: self._marks(name).get("watermark") for name in self._names}
+        known = {name: self._figures(name).get("watermark") for name in self._names}
         if len(known) == 1:
             name = self._names[0]
-            top, lag = self._marks(name).get("max_timestamp_seen"), self._lag(name)
+            top, lag = self._figures(name).get("max_timestamp_seen"), self._lag(name)
             if top is None or known[name] != top - lag:
                 return f"that of {name}"
             return f"the newest time in {name}, {_at(top)}" + (
                 f", less the lag of {format_duration(lag)}" if lag else ""
             )
-        each = [f"{name} ({'no rows yet' if mark is None else _at(mark)})" for name, mark in known.items()]
+        each = [
+            f"{name} ({'no rows yet' if watermark is None else _at(watermark)})" for name, watermark in known.items()
+        ]
         return f"the smallest of {_listed(each)}"
 
     @property
     def _no_watermark(self) -> str:
-        missing = [name for name in self._names if "watermark" not in self._marks(name)]
+        missing = [name for name in self._names if "watermark" not in self._figures(name)]
         if not missing:
             return "The watermark is not known yet: it moves with the next batch."
         least = ", and the watermark is the smallest of all sources" if len(self._names) > 1 else ""
@@ -349,20 +354,22 @@ class _Case:
 
     def _holder(self, name: str, target: int | None, alone: bool) -> list[str]:
         """What is missing from one source."""
-        marks, lag = self._marks(name), self._lag(name)
-        top, mark = marks.get("max_timestamp_seen"), marks.get("watermark")
+        figures, lag = self._figures(name), self._lag(name)
+        top, watermark = figures.get("max_timestamp_seen"), figures.get("watermark")
         less = f" and its lag is {format_duration(lag)}" if lag else ""
-        if mark is None:
+        if watermark is None:
             found = "it has had no usable row"
-        elif top is None or mark > top - lag:
-            found = f"its watermark was set to {_at(mark)}"
+        elif top is None or watermark > top - lag:
+            found = f"its watermark was set to {_at(watermark)}"
         else:
             found = f"its newest row has the time {_at(top)}{less}"
         what = "the join" if isinstance(self.stream.query, Join) else "it"
-        until = f", so its watermark holds the join at {_at(mark)}" if mark is not None and what != "it" else ""
+        until = (
+            f", so its watermark holds the join at {_at(watermark)}" if watermark is not None and what != "it" else ""
+        )
         holds = (
             f"{name} holds {what} back: {found}{until}."
-            if len(self._names) > 1 or mark is None
+            if len(self._names) > 1 or watermark is None
             else f"{name} has not got that far: {found}."
         )
         if target is None:
@@ -371,6 +378,10 @@ class _Case:
             " would close it" if alone else " is needed"
         )
         return [holds, f"{needed[0].upper()}{needed[1:]}."]
+
+    def _partitions(self, name: str) -> list[str]:
+        lanes = self.account.lanes.get(name, {}) if self.account else {}
+        return partition_lines(name, lanes, self._inputs[name].source.idle_timeout, _at)
 
     def _ways_out(self, behind: list[str]) -> list[str]:
         calls = _listed([f"db.advance_watermark('{name}', {self._target_argument})" for name in behind])
@@ -484,7 +495,7 @@ def _conditions(relation: Relation) -> list[str]:
     match relation:
         case Filter():
             return [*_conditions(relation.input), relation.condition]
-        case Project() | Explode():
+        case Project() | Explode() | Lookup():
             return _conditions(relation.input)
         case Union():
             return [condition for part in relation.inputs for condition in _conditions(part)]

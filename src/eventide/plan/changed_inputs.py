@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import explode_text
+from eventide.plan.difference import explode_text, lookup_text
 from eventide.plan.identity import resolved, time_identities
-from eventide.plan.logical import Dedup, Explode, Filter, Source
+from eventide.plan.logical import Dedup, Explode, Filter, Lookup, Source
 from eventide.plan.names import without_owner
 from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.verdicts import Difference, cannot, changed, goes_on
@@ -112,6 +112,13 @@ def _input(old: Input, new: Input, was_fused: bool) -> Iterator[Difference]:
         texts = (" AND ".join(found) or None for found in filters)
         why = "from the next batch on; rows that have come already were filtered as before"
         yield goes_on(changed(f"{name}: filter", *texts), why)
+    if (old.changes is None) != (new.changes is None):
+        kinds = ("rows that stay" if each.changes is None else "a change log" for each in (old, new))
+        yield cannot(changed(f"{name} gives", *kinds), "state from which rows can be taken back is another one")
+    looked_up = [[lookup_text(step) for step in each.steps if isinstance(step, Lookup)] for each in (old, new)]
+    if looked_up[0] != looked_up[1]:
+        texts = (", ".join(found) or None for found in looked_up)
+        yield goes_on(changed(f"{name}: lookup", *texts))
     exploded = [[explode_text(step) for step in each.steps if isinstance(step, Explode)] for each in (old, new)]
     if exploded[0] != exploded[1]:
         texts = (", ".join(found) or None for found in exploded)

@@ -174,7 +174,10 @@ def _join(old: Physical, new: Physical, before: JoinRows, after: JoinRows) -> It
         ("condition", before.condition, after.condition),
         (
             "emit",
-            *(join_emit_text(each.at_close, plan.emit).split(",")[0] for each, plan in ((before, old), (after, new))),
+            *(
+                join_emit_text(each.bound, each.at_close, plan.emit).split(",")[0]
+                for each, plan in ((before, old), (after, new))
+            ),
         ),
         ("NULL keys", before.null_safe, after.null_safe),
     )
@@ -196,6 +199,9 @@ def _named(physical: Physical, side: int, shown: Sequence[Named]) -> list[str]:
 
 def _rank(old: Physical, new: Physical, before: RankRows, after: RankRows) -> Iterator[Difference]:
     yield from _keys(old, new, "rows wait with the old ones")
+    if before.told is not None or after.told is not None:
+        yield from _places(old, new, before, after)
+        return
     orders = [_order(old, before), _order(new, after)]
     if [column for column, _ in orders[0]] != [column for column, _ in orders[1]]:
         yield cannot(
@@ -213,6 +219,14 @@ def _rank(old: Physical, new: Physical, before: RankRows, after: RankRows) -> It
         yield goes_on(changed("place", *texts), "for rows that have not left yet")
     if old.emit.allowed_lateness != new.emit.allowed_lateness:
         yield _lateness(old.emit.allowed_lateness, new.emit.allowed_lateness)
+
+
+def _places(old: Physical, new: Physical, before: RankRows, after: RankRows) -> Iterator[Difference]:
+    """Of a change log of places only the best rows are kept, with all their columns."""
+    kept = [(each.function, each.told, _order(plan, each)) for each, plan in ((before, old), (after, new))]
+    columns = [[column.name for column in plan.inputs[0].columns] for plan in (old, new)]
+    if kept[0] != kept[1] or columns[0] != columns[1]:
+        yield cannot("the rows whose places are told", "of the others nothing is kept")
 
 
 def _order(physical: Physical, operator: RankRows) -> list[tuple[str, bool]]:

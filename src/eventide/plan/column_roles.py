@@ -1,7 +1,7 @@
 """What is known of a stream's columns beyond their names: which are the event time, which bound the row's window.
 
-They stay that through everything that passes them on, so that rows can be put into windows by a time that they carry
-under any name, and grouped and joined by the windows that they already have.
+They keep these roles through everything that passes them on, so that rows can be put into windows by a time that they
+carry under any name, and grouped and joined by the windows that they already have.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from eventide.plan.logical import (
     Filter,
     Join,
     JoinSide,
+    Lookup,
     Named,
     Project,
     Relation,
@@ -49,6 +50,15 @@ class WindowBound:
     which: str  # window_start or window_end
     window: Window
     is_rowtime: bool
+
+    @property
+    def from_rowtime(self) -> int | None:
+        """How far it is from the event time of the row, in microseconds; None if that differs from row to row."""
+        if not self.is_rowtime:
+            return None
+        if self.which == WINDOW_END:
+            return 1
+        return 1 - self.window.size if isinstance(self.window, Tumble | Hop) else None
 
     @property
     def pane(self) -> Tumble:
@@ -100,7 +110,7 @@ def _of_relation(relation: Relation, streams: Streams) -> Roles:
                 return {quoted(name): role for name, role in known.items()}
             is_plain = source.event_time is not None and not source.messages
             return {quoted(source.event_time.column): RowTime()} if is_plain and source.event_time is not None else {}
-        case Filter() | Explode():
+        case Filter() | Explode() | Lookup():
             return _of_relation(relation.input, streams)
         case Project():
             passed = _passed(relation.columns, _of_relation(relation.input, streams))

@@ -11,7 +11,7 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 
-from eventide.plan.logical import Explode, Filter
+from eventide.plan.logical import Explode, Filter, Lookup
 from eventide.plan.names import quoted
 from eventide.plan.physical import AggregateWindows, Input, PackedAggregate, Physical
 
@@ -78,6 +78,10 @@ def _definitions(input: Input) -> _Definitions:
         if isinstance(step, Explode):
             made = exp.func("explode", _over(step.sql, known))
             known.update({name.lower(): exp.Dot(this=made.copy(), expression=_name(name)) for name in step.names})
+        elif isinstance(step, Lookup):
+            found = exp.func("lookup", exp.to_identifier(step.table.name), _over(step.condition, known))
+            columns = zip(step.names, step.table.columns, strict=True)
+            known.update({name.lower(): exp.Dot(this=found.copy(), expression=_name(c.name)) for name, c in columns})
         else:
             known = {column.name.lower(): _over(column.sql, known) for column in step.columns}
     return known

@@ -49,6 +49,18 @@ class Source:
     idle_timeout: int | None = None
     max_future_skew: int = 300_000_000
     admission: AdmissionSpec | None = None  # None: every row is admitted
+    metadata: Mapping[str, str] = field(default_factory=dict)  # columns that are no part of a message's content
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """CREATE TABLE: rows that are looked up, read anew every `refresh`; None: only when somebody asks for it."""
+
+    name: str
+    columns: tuple[Column, ...]
+    connector: str = "files"
+    refresh: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,11 +109,25 @@ class Explode:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """Each row with every row of `table` for which `condition` holds; without any it is left out, unless it is `outer`.
+
+    `names` are what the table's columns are called from here on, and in `condition`.
+    """
+
+    input: Relation
+    table: Table
+    condition: str
+    names: tuple[str, ...]
+    outer: bool = False
+
+
+@dataclass(frozen=True)
 class Union:
     inputs: tuple[Relation, ...]
 
 
-Step = Filter | Project | Explode
+Step = Filter | Project | Explode | Lookup
 Relation = Scan | Step | Union
 
 
@@ -138,7 +164,8 @@ class WindowAggregate:
 
     `outputs` and `having` name the columns __k0.. (keys, in order), __a0.. (aggregates), window_start, window_end,
     window_id, emit_epoch and op. `time` is the SQL expression that overrides the sources' event time, or None.
-    `columns` are the columns of `input`, in order: the original event of a side-output payload.
+    `columns` are the columns of `input`, in order: the original event of a side-output payload. `changes` is the column
+    that says of the rows of a change log whether they are added (1) or taken back (-1); None if `input` is none.
     """
 
     input: Relation
@@ -149,17 +176,22 @@ class WindowAggregate:
     outputs: tuple[Named, ...]
     having: str | None = None
     time: str | None = None
+    changes: str | None = None
 
 
 @dataclass(frozen=True)
 class Forward:
-    """Rows of `input` as they come, or in event-time order when `ordered`; `outputs` name columns of `input`."""
+    """Rows of `input` as they come, or in event-time order when `ordered`; `outputs` name columns of `input`.
+
+    With `changes`, as in `WindowAggregate`, what is forwarded is a change log as well.
+    """
 
     input: Relation
     columns: tuple[Column, ...]
     outputs: tuple[Named, ...]
     ordered: bool = False
     time: str | None = None
+    changes: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,6 +202,7 @@ class JoinSide:
     columns: tuple[Column, ...]  # of `input`, in order: the original event of a side-output payload
     keys: tuple[str, ...]
     time: str | None = None  # the SQL expression that overrides the sources' event time
+    changes: str | None = None  # the column that says which rows of a change log are taken back
 
 
 @dataclass(frozen=True)
@@ -201,9 +234,11 @@ class SortItem:
 
 @dataclass(frozen=True)
 class Rank:
-    """Rows of `input` with their place among those that agree in `partition`, when no further one can come on time.
+    """Rows of `input` with their place among those that agree in `partition`.
 
-    `where` and `outputs` name columns of `input`, and __place.
+    `where` and `outputs` name columns of `input`, and __place. With `windowed` a row comes when no further one can come
+    on time. Without, a change log tells which rows have the places that `where` lets through; of equal rows the last to
+    come is the better if `latest_first`. It has __op, too; `ttl` is how long a partition outlives its newest row.
     """
 
     input: Relation
@@ -214,6 +249,10 @@ class Rank:
     outputs: tuple[Named, ...]
     where: str | None = None
     time: str | None = None
+    windowed: bool = True
+    latest_first: bool = False
+    ttl: int | None = None
+    changes: str | None = None
 
 
 Query = WindowAggregate | Forward | Join | Rank

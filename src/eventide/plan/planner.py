@@ -6,6 +6,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from eventide.errors import SqlError
+from eventide.kernels.contract import CHANGES
 from eventide.plan.difference import call_text, canonical
 from eventide.plan.logical import (
     AggregateCall,
@@ -15,6 +17,7 @@ from eventide.plan.logical import (
     Forward,
     Join,
     JoinSide,
+    Lookup,
     Named,
     Project,
     Rank,
@@ -39,8 +42,11 @@ from eventide.plan.physical import (
     ProcessTimeWatermark,
     RankRows,
     SortColumn,
+    ToldPlaces,
 )
+from eventide.plan.places import names_place, places_of
 from eventide.plan.rules import RULES
+from eventide.plan.used_columns import columns_in
 
 
 def plan(stream: Stream) -> Physical:
@@ -63,7 +69,9 @@ def _unoptimized(stream: Stream) -> Physical:
             return _aggregate(stream, query)
         case Forward():
             originals = _originals(query.columns)
-            inputs = _inputs(stream, query.input, query.columns, query.time, packed=originals, keys=())
+            inputs = _inputs(
+                stream, query.input, query.columns, query.time, packed=originals, keys=(), changes=query.changes
+            )
             return _physical(stream, inputs, ForwardRows(query.ordered), None, query.outputs)
         case Join():
             return _join(stream, query)
@@ -81,6 +89,7 @@ def _aggregate(stream: Stream, query: WindowAggregate) -> Physical:
         query.time,
         packed=(*keys, *packed, *_originals(query.columns)),
         keys=tuple(Named(key.name, packed.name) for key, packed in zip(query.keys, keys, strict=True)),
+        changes=query.changes,
     )
     return _physical(stream, inputs, AggregateWindows(query.window, calls), query.having, query.outputs)
 
@@ -114,6 +123,7 @@ def _join(stream: Stream, query: Join) -> Physical:
             packed=(*keys, *_originals(side.columns)),
             keys=tuple(Named(key.sql, key.name) for key in keys),
             side=number,
+            changes=side.changes,
         )
         columns.append(_pair_columns(side, letter, used))
     operator = JoinRows(query.kind, query.bound, query.null_safe, query.condition, query.at_close, *columns)
@@ -130,12 +140,28 @@ def _rank(stream: Stream, query: Rank) -> Physical:
         query.time,
         packed=(*keys, *order, *_originals(query.columns)),
         keys=tuple(Named(key.sql, key.name) for key in keys),
+        changes=query.changes,
     )
     columns = tuple(
         SortColumn(column.name, item.descending, item.nulls_first)
         for column, item in zip(order, query.order, strict=True)
     )
-    return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+    if query.windowed:
+        return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+    places = places_of(query.where)
+    if places is None:
+        raise SqlError("a change log tells of some places only", help="add a condition such as WHERE place <= 10")
+    texts = [output.sql for output in query.outputs] + ([] if places.rest is None else [places.rest])
+    used = columns_in(texts)
+    told = ToldPlaces(
+        places.first,
+        places.last,
+        any(names_place(text) for text in texts),
+        tuple(f"__o{number}" for number, column in enumerate(query.columns) if column.name.lower() in used),
+        query.latest_first,
+        query.ttl,
+    )
+    return _physical(stream, inputs, RankRows(query.function, columns, told), places.rest, query.outputs)
 
 
 def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:
@@ -172,8 +198,10 @@ def _inputs(
     packed: tuple[Named, ...],
     keys: tuple[Named, ...],
     side: int = 0,
+    changes: str | None = None,
 ) -> tuple[Input, ...]:
     """The inputs that a relation reads: one, or one for each part of a UNION ALL."""
+    change = () if changes is None else (Named(f"{CHANGES}0", changes),)
     originals = tuple(Named(column.name, f"__o{number}") for number, column in enumerate(columns))
     return tuple(
         Input(
@@ -182,10 +210,11 @@ def _inputs(
             steps,
             time,
             _watermark(stream, scan, time),
-            packed,
+            (*change, *packed),
             keys,
             originals,
             side,
+            change[0].name if change else None,
         )
         for scan, steps in (_named(scan, steps, columns) for scan, steps in _flatten(relation))
     )
@@ -197,7 +226,7 @@ def _named(scan: Scan, steps: tuple[Step, ...], columns: tuple[Column, ...]) -> 
     for step in steps:
         if isinstance(step, Project):
             own = [column.name for column in step.columns]
-        elif isinstance(step, Explode):
+        elif isinstance(step, Explode | Lookup):
             own += step.names
     wanted = [column.name for column in columns]
     if own == wanted:
@@ -213,7 +242,7 @@ def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
             return [(relation, ())]
         case Union():
             return [part for parts in relation.inputs for part in _flatten(parts)]
-        case Filter() | Project() | Explode():
+        case Filter() | Project() | Explode() | Lookup():
             return [(scan, (*steps, relation)) for scan, steps in _flatten(relation.input)]
 
 
@@ -226,7 +255,12 @@ def _watermark(stream: Stream, scan: Scan, time: str | None) -> EventTimeWaterma
         return EventTimeWatermark(0, words, told=True)
     lag = scan.watermark_lag if scan.watermark_lag is not None else source.watermark_lag
     carried = source.watermark_sql if scan.watermark_lag is None and time is None else None
-    return EventTimeWatermark(lag or 0, words, carried)
+    # which rows are admitted is known only behind the partitions
+    by_partition = source.connector in PARTITIONED and source.admission is None
+    return EventTimeWatermark(lag or 0, words, carried, by_partition=by_partition)
+
+
+PARTITIONED = ("kafka",)  # connectors whose sources have partitions, each with its own order of rows
 
 
 def _event_time(stream: Stream, source: Source, time: str | None) -> str | None:

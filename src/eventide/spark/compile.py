@@ -14,13 +14,13 @@ from eventide.admission.options import AdmissionSpec
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
-from eventide.kernels.contract import DEDUP, OP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
+from eventide.kernels.contract import DEDUP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
-from eventide.plan.modes import EmitMode
+from eventide.plan.names import backticked
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
-from eventide.plan.windows import Slide, Tumble
+from eventide.plan.windows import Slide, Tumble, Unbounded
 from eventide.spark.analysis import Analyzed, analyze
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
@@ -65,8 +65,8 @@ def compile_stream(
 ) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
-    With `decodes` Spark decodes, behind the fused scans, lines that only it can judge. Without, a scan that meets one
-    says so and the batch is taken again: most streams never do, and what stands ready costs every batch.
+    With `decodes` Spark decodes, after the fused scans, lines that only it can judge. Without, a scan that meets one
+    says so and the batch is taken again: most streams never do, and being ready for one costs every batch.
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
     list that only Spark can evaluate.
@@ -134,7 +134,8 @@ def _packing(
         lag,
         CARRIED_WATERMARK if is_carried else None,
         spec.prefold() if admission is None else None,
-        isinstance(watermark, EventTimeWatermark) and watermark.told,
+        isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
+        isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input.plan, admission, orders),
     )
 
@@ -173,7 +174,7 @@ def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec,
         return None
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
-    rank = OP if physical.emit.mode is EmitMode.CHANGES else None
+    rank = physical.change_column
     made = finish(outputs, physical.having, columns, windows_of, rank, OutputTimes(_before_end(physical)))
     if made is None or len(outputs) < len(physical.outputs):
         return None
@@ -191,7 +192,8 @@ def _finished_by_spark(physical: Physical, spec: IntakeSpec, wide: DataFrame) ->
         if condition is not None:
             wide = wide.where(~is_main | F.expr(condition))
     outputs = [F.expr(named.sql).alias(named.name) for named in physical.outputs]
-    rank = F.col(OP) if physical.emit.mode is EmitMode.CHANGES else F.lit(None).cast("int")
+    change = physical.change_column
+    rank = F.lit(None).cast("int") if change is None else F.col(backticked(change)).cast("int")
     before = _before_end(physical)
     time = F.unix_micros(ROWTIME) if before is None else F.unix_micros(WINDOW_END) - F.lit(before)
     return wide.select(TAG, *outputs, SIDE, ACCOUNT, time.alias(OUTPUT_TIME), rank.alias(RANK))
@@ -199,7 +201,7 @@ def _finished_by_spark(physical: Physical, spec: IntakeSpec, wide: DataFrame) ->
 
 def _before_end(physical: Physical) -> int | None:
     """How long before its window's end the event time of an output row is; None where rows have a time of their own."""
-    if not isinstance(physical.operator, AggregateWindows):
+    if not isinstance(physical.operator, AggregateWindows) or isinstance(physical.operator.window, Unbounded):
         return None
     window = physical.operator.window
     return (window.lookahead or 0) if isinstance(window, Slide) else 1

@@ -16,33 +16,34 @@ import pyarrow as pa
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedding import Shedding
 from eventide.connectors.arrow_types import from_arrow_type
-from eventide.connectors.contract import Scans, SourceContext
+from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
-from eventide.connectors.files.read import check_folder
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
+from eventide.eventtime.lanes import LaneSilence
 from eventide.plan import logical
 from eventide.plan.changes import lateness
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import plan, plan_id
-from eventide.plan.reads import sources_of, with_columns
+from eventide.plan.planner import PARTITIONED, plan, plan_id
+from eventide.plan.reads import sources_of, tables_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.compile import Compiled, Origin, compile_stream
-from eventide.spark.inputs import unfused
+from eventide.spark.inputs import check_source, unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import RunningStream
-from eventide.spark.side import SideOutput
 from eventide.spark.side_channel import Channel
+from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
+from eventide.spark.tables import StreamTables, TableReader
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
@@ -51,6 +52,7 @@ from eventide.storage.payloads import JSON_FIELDS, late_schema, original_rows
 from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Account, Results
 from eventide.storage.spool import Spool
+from eventide.storage.tables import VersionLog
 from eventide.storage.texts import Text, Texts, next_batch
 from eventide.storage.time_bound import TimeBoundFile
 
@@ -77,6 +79,7 @@ class Engine:
         self.spark = sessions.acquire(options) if spark is None else spark
         self._default_shards = shards or sessions.default_shards(self.spark)
         self._streams: dict[str, RunningStream] = {}
+        self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
 
     def open(
@@ -120,6 +123,12 @@ class Engine:
             partial(_check_sources, physical),
             frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
             self._shedding(stream.name, read.values()),
+            {
+                source.name: LaneSilence(source.idle_timeout)
+                for source in read.values()
+                if source.connector in PARTITIONED
+            },
+            self._stream_tables(stream),
         )
         self._streams[stream.name] = running
         for sink in sinks:
@@ -132,8 +141,13 @@ class Engine:
         specs = {source.name: source.admission for source in sources if source.admission and source.admission.sheds}
         return Shedding(specs, ShedLog(self._layout.shed_orders(stream))) if specs else None
 
+    def _stream_tables(self, stream: logical.Stream) -> StreamTables | None:
+        tables = tables_of(stream.query)
+        log, offsets = VersionLog(self._layout.table_log(stream.name)), self._layout.spark(stream.name) / "offsets"
+        return StreamTables(tables, self.tables, log, offsets) if tables else None
+
     def _with_types(self, stream: logical.Stream) -> logical.Stream:
-        """The stream with the types of what it reads from other streams, which only their analysis has told."""
+        """The stream with the types of what it reads from other streams, which are known once those are analysed."""
         types = {
             source.name: self._columns(source) for source in sources_of(stream.query) if source.connector == CONNECTOR
         }
@@ -214,7 +228,7 @@ class Engine:
         self._sinks(stream, late).append(ForeachSink(stream, function))
 
     def replay(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> pa.Table:
-        """Fold late rows that were not replayed yet into their closed windows; gives the corrections."""
+        """Fold late rows that were not replayed yet into their closed windows; returns the corrections."""
         physical = plan(stream)
         check_replayable(physical)
         first = Texts.of(read_json(self._layout.plan(stream.name))).all[0]
@@ -311,6 +325,7 @@ class Engine:
             self._layout.root / "streams",
             scans,
             orders=self._layout.shed_orders(name),
+            tables=TableFiles(self._layout.tables, self._layout.table_log(name)),
         )
         try:
             compiled = compile_stream(physical, context, shards, decodes=decodes, origin=origin)
@@ -391,8 +406,9 @@ def _passed(texts: Texts, first: int, account: Account | None, lateness: int) ->
 
 
 def _check_sources(physical: Physical) -> None:
-    for source in (input.source for input in physical.inputs if input.source.connector == "files"):
-        check_folder(source.name, with_secrets(source).options["path"])
+    for input in physical.inputs:
+        if input.source.connector in ("files", "kafka"):
+            check_source(with_secrets(input.source))
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

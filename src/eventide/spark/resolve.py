@@ -14,7 +14,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
-from eventide.connectors.contract import CORRUPT, PASSED, RECEIVED
+from eventide.connectors.contract import CORRUPT, PASSED, PLACE, RECEIVED
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import (
@@ -32,10 +32,10 @@ from eventide.plan.logical import Source
 from eventide.plan.names import backticked, field_path
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PRIORITY
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PRIORITY
 
 CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
-CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, PASSED)
+CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, LANE, PASSED)
 
 
 def carried(source: Source) -> tuple[str, ...]:
@@ -66,6 +66,8 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         }
     )
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
+    if PLACE in frame.columns:
+        detail = F.concat(PLACE, F.lit(": "), detail)
     users = [F.col(backticked(f.name)) for f in schema.fields]
     return frame.select(
         *users,
@@ -75,6 +77,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         detail.alias(DETAIL),
         _identity(source).alias(DEDUP),
         (_carried_watermark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(CARRIED_WATERMARK),
+        (F.col(LANE) if LANE in frame.columns else F.lit(None).cast("string")).alias(LANE),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
         *_limited(frame, source, now),
     )
@@ -185,6 +188,7 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFra
         F.when(given, expression.cast("string")).otherwise(F.col(DETAIL)).alias(DETAIL),
         DEDUP,
         CARRIED_WATERMARK,
+        LANE,
         PASSED,
         *[name for name in (ARRIVED, KEPT, NOW, PRIORITY) if name in frame.columns],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 from abc import ABC, abstractmethod
@@ -17,12 +18,13 @@ from pyspark.sql import DataFrame
 from eventide.admission.gate import TOKENS_LEFT
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
+from eventide.eventtime.lanes import add_lanes
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
-from eventide.spark.side import SideOutput
+from eventide.spark.side_output import SideOutput
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
-from eventide.storage.results import OUTPUT_TIME, Account, Results, add_counts
+from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile
 from eventide.tasks.packing import UNDECODED, from_blob
 from eventide.tasks.select_list import RANK
@@ -50,6 +52,7 @@ class Router(ABC):
     bound: TimeBoundFile | None = None
     side: SideOutput = field(default_factory=lambda: SideOutput({}))
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
+    heard_lanes: set[tuple[str, str]] = field(default_factory=set)  # the same of partitions, each with its source
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
@@ -90,6 +93,7 @@ class Router(ABC):
         before = self.results.latest()
         sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
+        lanes = copy.deepcopy(before.lanes) if before else {}
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
@@ -110,10 +114,15 @@ class Router(ABC):
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
                 _add_admission(admission.setdefault(self.sources[int(number)], {}), figures)
+            for number, found in one["lanes"].items():
+                add_lanes(lanes.setdefault(self.sources[int(number)], {}), found)
+                self.heard_lanes.update(
+                    (self.sources[int(number)], lane) for lane in found if "watermark" in found[lane]
+                )
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began)
+        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes)
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""
@@ -145,7 +154,7 @@ class Router(ABC):
 
 
 def _add_admission(so_far: dict[str, float], figures: Mapping[str, float]) -> None:
-    """Rows add up over batches and shards; what is left in the bucket every shard knows alike."""
+    """Rows add up over batches and shards; what is left in the bucket is the same in every shard."""
     for name, value in figures.items():
         so_far[name] = value if name == TOKENS_LEFT else so_far.get(name, 0) + value
 
@@ -174,7 +183,7 @@ class StoringRouter(Router):
             raise LinesLeftToSparkError(given.undecoded)
         self.has_given = True
         timed = self._in_order(given.main)
-        main = timed.drop_columns([OUTPUT_TIME])
+        main = timed.select(self.outputs.names)
         side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()
         account = self._account(batch, given.accounts)
         for sink in self.sinks:
@@ -192,13 +201,15 @@ class StoringRouter(Router):
             tell()
 
     def _in_order(self, main: pa.Table | None) -> pa.Table:
-        """The output columns and OUTPUT_TIME, in the order in which rows leave."""
+        """The output columns, OUTPUT_TIME and, of a change log, OUTPUT_OP, in the order in which rows leave."""
         schema = self.outputs.append(pa.field(OUTPUT_TIME, pa.int64()))
         if main is None:
             return schema.empty_table()
         if main.num_rows and main[RANK].null_count == 0:
             # stable: what is taken back, of all shards, comes first
             main = main.take(pc.array_sort_indices(main[RANK]))
+            main = main.append_column(OUTPUT_OP, main[RANK])
+            schema = schema.append(pa.field(OUTPUT_OP, pa.int32()))
         columns = [
             main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
             for field in schema

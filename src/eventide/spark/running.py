@@ -15,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
+from eventide.eventtime.lanes import LaneSilence, least_watermark
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
@@ -22,11 +23,12 @@ from eventide.spark.failure import failure_of
 from eventide.spark.router import Router
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.stream_output import StreamOutput
+from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
 from eventide.storage.texts import is_pending, next_batch
-from eventide.storage.unreadable import UnreadableFiles
+from eventide.storage.unreadable_files import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
 
@@ -56,6 +58,8 @@ class RunningStream:
         check_sources: Callable[[], None],
         judged: frozenset[str] = frozenset(),
         shedding: Shedding | None = None,
+        lanes: Mapping[str, LaneSilence] | None = None,
+        tables: StreamTables | None = None,
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -70,7 +74,10 @@ class RunningStream:
         self._judged = judged
         self._told: dict[str, int] = {}
         self._shedding = shedding
-        router.tell = self._batch_ended if judged or shedding else None
+        self._lanes = lanes or {}
+        self._tables = tables
+        self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
+        router.tell = self._batch_ended if judged or shedding or lanes or tables else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -92,17 +99,34 @@ class RunningStream:
             self._raise_if_failed()
             return
         self._is_told = False
+        if self._tables is not None:
+            self._tables.begin()
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
-            self._told = self._claims()
+            self._told = {
+                entry.source: entry.at for entry in self._reminders() if entry.source and entry.at is not None
+            }
         self._tell()
-        if self.router.bound is not None:
-            self.router.bound.draw(self.router.results.latest())
         try:
-            self._query = self._writer().option("checkpointLocation", str(self._folder / "spark")).start()
+            self._query = self._writer().start()
         except Exception as error:
             raise self._failure(error) from None
+
+    def take_tables(self) -> None:
+        """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
+        if self._call_for_tables():
+            self._wait()
+
+    def _call_for_tables(self) -> bool:
+        """Call for a batch if there is a newer version, once for each."""
+        newest = {} if self._tables is None or not self._tables.is_behind else self._tables.newest()
+        if newest in ({}, self._awaited):
+            return False
+        self._awaited = newest
+        with self._publishing:
+            self.inbox.publish([Entry("wake")])
+        return True
 
     def publish(self) -> None:
         """Let the query see everything that its sources and the streams that it reads have for it."""
@@ -120,20 +144,23 @@ class RunningStream:
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
+        self._call_for_tables()
         now = self._clock.micros()
         while self.router.heard:
             self._heartbeat.heard(self.router.heard.pop(), now)
         account = self.router.results.latest()
-        marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
+        watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
-        decisions = self._heartbeat.decide(now, marks, is_open)
+        decisions = self._heartbeat.decide(now, watermarks, is_open)
         with self._publishing:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
-        return bool(decisions)
+        return self._tell() or bool(decisions)
 
     def _batch_ended(self) -> None:
         """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
         self._tell()
+        if self._tables is not None:
+            self._tables.change()
         account = self.router.results.latest()
         if self._shedding is not None and account is not None:
             self._shedding.observe(account, self._clock.micros())
@@ -142,20 +169,47 @@ class RunningStream:
         """How loaded the engine is, and what share is shed; empty where nothing may be."""
         return {} if self._shedding is None else self._shedding.figures()
 
-    def _tell(self) -> None:
-        """Publish the watermarks that admitted rows allow, as the shards have found them."""
-        news = {name: mark for name, mark in self._claims().items() if mark > self._told.get(name, mark - 1)}
+    def table_figures(self) -> dict[str, dict[str, Any]]:
+        """Of each table that is looked up: the version in use and how it is doing."""
+        return {} if self._tables is None else self._tables.figures()
+
+    def _tell(self) -> bool:
+        """Publish the watermarks that admitted rows allow, as the shards have found them, and those that partitions
+        allow; says whether there was anything.
+        """
+        news = {
+            name: watermark
+            for name, watermark in self._claims().items()
+            if watermark > self._told.get(name, watermark - 1)
+        }
         with self._publishing:
-            self.inbox.publish([Entry("watermark", name, None, mark) for name, mark in news.items()])
+            self.inbox.publish([Entry("watermark", name, None, watermark) for name, watermark in news.items()])
         self._told.update(news)
+        return bool(news)
 
     def _claims(self) -> dict[str, int]:
-        """The watermarks that admitted rows allow, by the sources in `judged`."""
-        return {
+        """The watermarks that admitted rows allow, by the sources in `judged`, and those that partitions allow."""
+        admitted = {
             name: figures["watermark"]
             for name, figures in self._account_sources().items()
             if name in self._judged and "watermark" in figures
         }
+        return {**admitted, **self._least_of_partitions()}
+
+    def _least_of_partitions(self) -> dict[str, int]:
+        account, now = self.router.results.latest(), self._clock.micros()
+        while self.router.heard_lanes:
+            source, lane = self.router.heard_lanes.pop()
+            self._lanes[source].heard(lane, now)
+        found = {} if account is None else {name: account.lanes.get(name, {}) for name in self._lanes}
+        marks = {name: least_watermark(lanes, self._lanes[name].idle(lanes, now)) for name, lanes in found.items()}
+        return {name: mark for name, mark in marks.items() if mark is not None}
+
+    def idle_lanes(self, now: int) -> dict[str, set[str]]:
+        """The partitions that have been silent for their source's idle timeout, by source."""
+        account = self.router.results.latest()
+        lanes = {} if account is None else account.lanes
+        return {name: silence.idle(lanes.get(name, {}), now) for name, silence in self._lanes.items()}
 
     def flush(self) -> None:
         """Give out everything that has begun by the latest event time, as a graceful stop does."""
@@ -189,8 +243,7 @@ class RunningStream:
         self.stop()
         if not is_pending(self._folder / "spark"):
             return
-        writer = self._writer().option("checkpointLocation", str(self._folder / "spark"))
-        self._query = writer.trigger(once=True).start()
+        self._query = self._writer().trigger(once=True).start()
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
@@ -205,8 +258,12 @@ class RunningStream:
             self.stop()
 
     def _writer(self) -> DataStreamWriter:
+        """The query, ready to start."""
         self.router.failure, self.router.has_given = None, False
-        return self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
+        if self.router.bound is not None:
+            self.router.bound.draw(self.router.results.latest())
+        writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
+        return writer.option("checkpointLocation", str(self._folder / "spark"))
 
     def watermark(self) -> int | None:
         """Microseconds; None before the first row."""
@@ -273,8 +330,10 @@ class RunningStream:
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""
-        marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
-        known = [Entry("watermark", name, None, mark) for name, mark in marks.items() if mark is not None]
+        watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
+        known = [
+            Entry("watermark", name, None, watermark) for name, watermark in watermarks.items() if watermark is not None
+        ]
         return [*known, Entry("wake")]
 
     def _account_sources(self) -> dict[str, dict[str, int]]:

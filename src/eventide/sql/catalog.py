@@ -1,4 +1,4 @@
-"""The catalog: sources, streams, sinks and views by name, and the rules of CREATE and DROP. It needs no Spark."""
+"""The catalog: what there is by name, and the rules of CREATE and DROP. It needs no Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from eventide.errors import CatalogError, EventideError, SqlError, suggest
-from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import owner_of
 from eventide.plan.reads import sources_of
@@ -14,8 +14,10 @@ from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
 from eventide.sql.alter import altered
+from eventide.sql.create_table import lower_table
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
+from eventide.sql.lower_source import lower_sink, lower_source
 from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
@@ -25,17 +27,17 @@ from eventide.sql.statements import (
     CreateSink,
     CreateSource,
     CreateStream,
+    CreateTable,
     CreateView,
     Drop,
     Statement,
-    name_of,
 )
 from eventide.sql.syntax import EmitNode
 from eventide.sql.views import expanded, mentioned
 
 LATE_SUFFIX = "$late"
 
-Definition = Source | Stream | Sink | CreateView
+Definition = Source | Stream | Sink | Table | CreateView
 
 
 class Catalog:
@@ -45,29 +47,29 @@ class Catalog:
         self._allow_jvm_calls = allow_jvm_calls
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, Stream] = {}
-        self.inner: dict[str, Stream] = {}  # of all streams: what their parts are that keep state, innermost first
+        self.inner: dict[str, Stream] = {}  # parts of streams that keep state, innermost first
         self.sinks: dict[str, Sink] = {}
+        self.tables: dict[str, Table] = {}
         self.views: dict[str, CreateView] = {}
         self._texts: dict[str, str] = {}  # of all kinds, in the order of creation
         self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
-        """Do what CREATE, ALTER or DROP says; other statements change nothing. Gives whether the catalog changed."""
+        """Do what CREATE, ALTER or DROP says; other statements change nothing. Returns whether the catalog changed."""
         if isinstance(statement, Alter):
             name = (self.stream if statement.kind == "stream" else self.source)(statement.name).name
-            self._become(self.redefined(name, altered(self.text(name), statement.options)))
+            self.become(self.redefined(name, altered(self.text(name), statement.options)))
             return True
-        if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
-            if isinstance(statement, CreateSource | CreateSink):
-                made = statement.source if isinstance(statement, CreateSource) else statement.sink
-                refuse_secrets(made.options, f"{made.name}")
+        if isinstance(statement, Create):
+            if isinstance(statement, CreateSource | CreateSink | CreateTable):
+                refuse_secrets(_made(statement).options, statement.name)
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
         return False
 
     def lower(self, statement: CreateStream) -> list[Stream]:
-        """The stream that a CREATE STREAM would make, last, behind its inner streams. Raises what is wrong with it."""
+        """The inner streams that a CREATE STREAM would make, then the stream itself. Raises what is wrong with it."""
         views = {name.lower(): view.query for name, view in self.views.items()}
         lowered = lower(replace(statement, query=expanded(statement.query, views)), self)
         streams = [*lowered.inner, lowered.stream]
@@ -81,11 +83,11 @@ class Catalog:
         return [replace(stream, routes=routes.get(stream.name, within)) for stream in streams]
 
     def lower_view(self, view: CreateView) -> list[Stream]:
-        """The streams that would read all of a view. Raises what is wrong with it, unless its readers' EMIT is what
-        it lacks.
+        """The streams that would read all of a view. Raises what is wrong with it, unless all that it lacks is an
+        EMIT, which its readers can have.
         """
         try:
-            return self.lower(view.as_stream(EmitNode()))
+            return self.lower(view.as_stream(EmitNode(is_inner=True)))
         except SqlError as error:
             try:
                 return self.lower(view.as_stream(EmitNode(EmitMode.ON_UPDATE, places={"mode": view.query.span})))
@@ -102,15 +104,15 @@ class Catalog:
         }
 
     def graph(self) -> dict[str, Stream]:
-        """All streams, named and inner, each behind those that it reads in its own statement."""
+        """All streams, named and inner, each after those that it reads in its own statement."""
         return {**self.inner, **self.streams}
 
     def parts(self, stream: str) -> list[Stream]:
-        """A stream, last, and its inner streams in front of it."""
+        """The inner streams of a stream, then the stream itself."""
         return [*(part for part in self.inner.values() if owner_of(part.name) == stream), self.streams[stream]]
 
     def _late_in(self, stream: str) -> str:
-        """Where the late rows of a stream are: in the one of its parts that reads from outside, if it is one."""
+        """Where the late rows of a stream are: in the part that reads from outside, if there is just one."""
         entrances = [part.name for part in self.parts(stream) if _reads_from_outside(part)]
         return entrances[0] if len(entrances) == 1 else stream
 
@@ -123,7 +125,7 @@ class Catalog:
         if late is not None:
             self._refuse_if_not_kept(self.late_names[late])
             return self.late_names[late], True
-        for kind in ("source", "view"):
+        for kind in ("source", "table", "view"):
             found = _find(self._objects(kind), name)
             if found is not None:
                 raise CatalogError(
@@ -155,26 +157,40 @@ class Catalog:
     def sink(self, name: str) -> Sink:
         return self.sinks[self._known("sink", self.sinks, name)]
 
+    def table(self, name: str) -> Table:
+        return self.tables[self._known("table", self.tables, name)]
+
     def definition(self, name: str) -> Definition:
         """Whatever has this name."""
-        everything: dict[str, Definition] = {**self.sources, **self.graph(), **self.sinks, **self.views}
+        everything: dict[str, Definition] = {
+            **self.sources,
+            **self.graph(),
+            **self.sinks,
+            **self.tables,
+            **self.views,
+        }
         found = _find(everything, name)
         if found is None:
             known = [name for name in everything if name not in self.inner]
-            raise CatalogError(f"there is no source, stream, sink or view {name}", help=suggest(name, known))
+            raise CatalogError(f"there is no source, stream, sink, table or view {name}", help=suggest(name, known))
         return everything[found]
 
+    @property
+    def names(self) -> list[str]:
+        """Of everything that a statement has made, in the order of creation."""
+        return list(self._texts)
+
     def texts(self) -> list[str]:
-        """The statements that make this catalog again, in an order in which everything is there before it is named."""
+        """The statements that make this catalog again, ordered so that everything exists before it is named."""
         ranks: dict[str, tuple[int, int]] = {
-            **dict.fromkeys(self.sources, (0, 0)),
+            **dict.fromkeys((*self.sources, *self.tables), (0, 0)),
             **{name: (2, self._depth(name.lower())) for name in (*self.streams, *self.views)},
             **{name: (1 if sink.stream is None else 3, 0) for name, sink in self.sinks.items()},
         }
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
 
     def _depth(self, name: str) -> int:
-        """How many streams and views must be there one after the other before this one can be made."""
+        """The longest chain of streams and views that must exist, one before the other, to make this one."""
         known = {key.lower(): key for key in self._mentions} | {
             late.lower(): owner_of(stream) for late, stream in self.late_names.items()
         }
@@ -194,8 +210,8 @@ class Catalog:
         """A catalog in which another text stands for one that is here, with all that reads it lowered anew."""
         name = self._known("definition", self._texts, name)
         (statement,) = parse_statements(text)
-        if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView) and name_of(statement) != name:
-            text = text.replace(name_of(statement), name, 1)  # as it is spelled here
+        if isinstance(statement, Create) and statement.name != name:
+            text = text.replace(statement.name, name, 1)  # as it is spelled here
         changed, made = self.copy(), Catalog(self._allow_jvm_calls)
         changed._texts[name] = text
         for each in changed.texts():
@@ -205,7 +221,7 @@ class Catalog:
             except EventideError as error:
                 if each == text:
                     raise
-                reads = name_of(statement) if isinstance(statement, CreateStream | CreateView | CreateSink) else each
+                reads = statement.name if isinstance(statement, Create) else each
                 raise CatalogError(
                     f"with this {name}, {reads} would be wrong: {error.message}", help=f"change {reads} first"
                 ) from None
@@ -216,34 +232,34 @@ class Catalog:
         catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
-                if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
+                if isinstance(statement, Create):
                     catalog._create(statement)
         return catalog
 
     def copy(self) -> Catalog:
         other = Catalog(self._allow_jvm_calls)
         other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
-        other.inner, other.views = dict(self.inner), dict(self.views)
+        other.inner, other.tables, other.views = dict(self.inner), dict(self.tables), dict(self.views)
         other._texts, other._mentions = dict(self._texts), dict(self._mentions)
         return other
 
     def without(self, name: str) -> Catalog:
-        """A copy that lacks one name, whatever depends on it."""
+        """A copy without one name, whatever depends on it."""
         other = self.copy()
         other._remove(name)
         return other
 
     def _create(self, statement: Create) -> bool:
-        kind, name = _kind(statement), name_of(statement)
+        kind, name = _kind(statement), statement.name
         existing = _find(self._objects(kind), name)
         if existing is not None and statement.if_not_exists:
             return False
         if existing is not None and isinstance(statement, CreateStream | CreateSource) and statement.keep_state:
-            self._become(self.redefined(existing, statement.text))
+            self.become(self.redefined(existing, statement.text))
             return True
         if existing is not None and not statement.or_replace:
             raise CatalogError(
-                f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
+                f"there is already a {kind} {existing}", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
             )
         rest = self.without(existing) if existing is not None else self.copy()
         if existing is not None and kind != "sink":
@@ -251,29 +267,33 @@ class Catalog:
         rest._add(statement)
         if isinstance(statement, CreateStream):
             rest._check_sinks(statement.name)
-        self._become(rest)
+        self.become(rest)
         return True
 
-    def _become(self, other: Catalog) -> None:
+    def become(self, other: Catalog) -> None:
+        """Hold what another catalog holds, in place of what is here."""
         self.sources, self.streams, self.sinks = other.sources, other.streams, other.sinks
-        self.inner, self.views, self._texts, self._mentions = other.inner, other.views, other._texts, other._mentions
+        self.inner, self.tables, self.views = other.inner, other.tables, other.views
+        self._texts, self._mentions = other._texts, other._mentions
 
     def _add(self, statement: Create) -> None:
-        name = name_of(statement)
+        name = statement.name
         self._check_free(name)
         if not self._allow_jvm_calls:
             refuse_jvm_calls(statement)
         match statement:
             case CreateSource():
-                self.sources[name] = statement.source
+                self.sources[name] = lower_source(statement)
             case CreateStream():
                 if statement.emit.late_to is not None:
                     self._check_free(statement.emit.late_to, but=name)
                 *inner, self.streams[name] = self.lower(statement)
                 self.inner |= {stream.name: stream for stream in inner}
             case CreateSink():
-                reads = statement.sink.stream
-                self.sinks[name] = replace(statement.sink, stream=None if reads is None else self._readable_name(reads))
+                reads = None if statement.stream is None else self._readable_name(statement.stream)
+                self.sinks[name] = replace(lower_sink(statement), stream=reads)
+            case CreateTable():
+                self.tables[name] = lower_table(statement)
             case CreateView():
                 self.lower_view(statement)
                 self.views[name] = statement
@@ -287,10 +307,10 @@ class Catalog:
         return _find(self.graph(), name) or _find(self.late_names, name) or name
 
     def _check_free(self, name: str, but: str | None = None) -> None:
-        """A name means one thing over sources, streams, sinks, views and late streams."""
+        """A name means one thing among sources, streams, sinks, tables, views and late streams."""
         if but is not None and name.lower() == but.lower():
             raise CatalogError(f"LATE DATA TO {name} has the name of the stream itself", help="choose another name")
-        for kind in ("source", "stream", "sink", "view"):
+        for kind in ("source", "stream", "sink", "table", "view"):
             taken = _find(self._objects(kind), name)
             if taken is not None:
                 raise CatalogError(f"the name {name} is taken by the {kind} {taken}", help="choose another name")
@@ -322,7 +342,7 @@ class Catalog:
         if not self.has(statement):
             if statement.if_exists:
                 return False
-            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} does not mind"
+            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} would do nothing"
             help = f"{suggest(statement.name, objects)}; {instead}"
             raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
@@ -370,7 +390,7 @@ class Catalog:
         ]
 
     def readers(self, name: str) -> Iterator[str]:
-        """The streams and views that read a source, a stream, its late rows or a view."""
+        """The streams and views that read a source, a stream, its late rows, a table or a view."""
         names = {name.lower(), *(late.lower() for late, stream in self.late_names.items() if owner_of(stream) == name)}
         for reader, mentions in self._mentions.items():
             if reader != name and mentions & names:
@@ -382,7 +402,7 @@ class Catalog:
         return list(dict.fromkeys(read))
 
     def with_readers(self, streams: Iterable[str]) -> list[str]:
-        """Streams and all that read them, at any distance, each behind what it reads."""
+        """Streams and all that read them, directly or not, each after what it reads."""
         found = set(streams)
         by_level = sorted(self.graph(), key=self.level)
         for name in by_level:
@@ -391,7 +411,8 @@ class Catalog:
         return [name for name in by_level if name in found]
 
     def _remove(self, name: str) -> None:
-        for objects in (self.sources, self.streams, self.sinks, self.views, self._texts, self._mentions):
+        named = (self.sources, self.streams, self.sinks, self.tables, self.views)
+        for objects in (*named, self._texts, self._mentions):
             found = _find(objects, name)
             if found is not None:
                 objects.pop(found)
@@ -403,6 +424,7 @@ class Catalog:
             "source": self.sources,
             "stream": self.streams,
             "sink": self.sinks,
+            "table": self.tables,
             "view": self.views,
         }
         return objects[kind]
@@ -434,5 +456,17 @@ def _kind(statement: Create) -> str:
             return "stream"
         case CreateSink():
             return "sink"
+        case CreateTable():
+            return "table"
         case CreateView():
             return "view"
+
+
+def _made(statement: CreateSource | CreateSink | CreateTable) -> Source | Sink | Table:
+    match statement:
+        case CreateSource():
+            return lower_source(statement)
+        case CreateSink():
+            return lower_sink(statement)
+        case CreateTable():
+            return lower_table(statement)

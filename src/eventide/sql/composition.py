@@ -1,4 +1,4 @@
-"""What one statement becomes: a stream, and below it the unnamed streams that its parts are if they keep state.
+"""What one statement becomes: a stream, and below it an unnamed stream for every part that keeps state.
 
 A part that keeps state (a group, a join, an order) and is read by another part is an inner stream, called o$1, o$2, ...
 in the order in which they are needed. The reader reads it as it would read any other stream.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions
-from eventide.plan.modes import LatePolicy
+from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions, Table
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import inner_name
 from eventide.plan.planner import plan_id
 from eventide.plan.reads import sources_of, window_of
@@ -26,7 +26,7 @@ class Composition:
     """The inner streams of one statement so far, innermost first, and what its parts may read.
 
     `options` and `lateness` are those of the statement. Which rows are late is decided where rows come in from outside:
-    inner streams give none that are late. So that is where both apply.
+    inner streams never give late rows. So that is where both apply.
     """
 
     catalog: Readable
@@ -35,6 +35,7 @@ class Composition:
     options: StreamOptions
     lateness: Lateness | None
     state_ttl: int | None
+    emit: EmitNode
     inner: dict[str, Stream] = field(default_factory=dict)
     lateness_is_used: bool = False
 
@@ -47,8 +48,16 @@ class Composition:
         return self.catalog.streams
 
     @property
+    def tables(self) -> Mapping[str, Table]:
+        return self.catalog.tables
+
+    @property
     def late_names(self) -> Mapping[str, str]:
         return self.catalog.late_names
+
+    @property
+    def tells_changes(self) -> bool:
+        return self.emit.is_inner or self.emit.mode in (EmitMode.ON_UPDATE, EmitMode.CHANGES)
 
     def stream(self, name: str) -> Stream:
         return self.inner[name] if name in self.inner else self.catalog.stream(name)
@@ -59,7 +68,7 @@ class Composition:
         return self.read_query(query, emit, of_operator(select, query))
 
     def read_query(self, query: Query, emit: EmitNode, lateness: Lateness | None) -> Source:
-        """The same for a part that is lowered; `lateness` is its own. Parts that mean the same are one stream."""
+        """The same for a part that has been lowered; `lateness` is its own. Parts that mean the same are one stream."""
         made = self.made(inner_name(self.owner, len(self.inner) + 1), query, emit, lateness)
         for known in self.inner.values():
             if plan_id(known) == plan_id(made):

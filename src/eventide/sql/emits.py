@@ -1,4 +1,4 @@
-"""EMIT and ALLOW LATENESS: what they say of one operator, and what contradicts it."""
+"""EMIT and ALLOW LATENESS: what they say about one operator, and what contradicts it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventide.errors import SqlError
-from eventide.plan.joins import Asof, Interval
+from eventide.plan.joins import AnyTime, Asof, Interval
 from eventide.plan.logical import Emit, Forward, Join, Query, Rank, WindowAggregate
-from eventide.plan.modes import EmitMode
+from eventide.plan.modes import EmitMode, JoinKind
 from eventide.plan.windows import Slide, Unbounded
 from eventide.sql.options import Options
 from eventide.sql.shape import operator_below
@@ -54,14 +54,15 @@ def of_join(join: JoinNode) -> Lateness | None:
 
 
 def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
-    """How an operator emits; of what `allowed` says of its lateness, one is given at most."""
+    """How an operator emits. `allowed` are the places that may give its lateness; at most one of them does."""
     lateness = _one_of([each for each in allowed if each is not None])
-    mode = node.mode or EmitMode.ON_WINDOW_CLOSE
+    mode = mode_of(node, query)
     if lateness is not None and node.mode is EmitMode.FINAL:
         raise lateness.error("EMIT FINAL allows no lateness", "leave the lateness out, or write EMIT ON WINDOW CLOSE")
     match query:
         case Forward():
-            if node.mode is not None:
+            is_told = node.mode is EmitMode.CHANGES and query.changes is not None
+            if node.mode is not None and not is_told:
                 raise node.places["mode"].error(
                     "EMIT says when a window gives its rows, and there is no window",
                     "leave EMIT out, or group by a window",
@@ -69,11 +70,30 @@ def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
         case WindowAggregate():
             _check_window(query, node, mode, lateness)
         case Join():
-            _check_join(query, node)
+            _check_join(query, node, lateness)
         case Rank():
-            if node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
+            if query.windowed and node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
                 raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
+            if not query.windowed and lateness is not None:
+                raise lateness.error("without a window no row is late", "leave the lateness out")
     return Emit(mode, node.every, lateness.micros if lateness else 0)
+
+
+def mode_of(node: EmitNode, query: Query) -> EmitMode:
+    """When an operator emits. A part without a window that another part reads tells it of every change."""
+    if node.mode is not None:
+        return node.mode
+    is_unbounded = isinstance(query, WindowAggregate) and isinstance(query.window, Unbounded)
+    is_unbounded |= isinstance(query, Rank) and not query.windowed
+    if isinstance(query, Join) and isinstance(query.bound, AnyTime):
+        return mode_at_any_time(query.kind, query.left.changes is not None or query.right.changes is not None)
+    return EmitMode.CHANGES if is_unbounded else EmitMode.ON_WINDOW_CLOSE
+
+
+def mode_at_any_time(kind: JoinKind, has_changes: bool) -> EmitMode:
+    """How a join without a bound in time emits if nothing is said: without op if no row is ever taken back."""
+    is_final = kind in (JoinKind.INNER, JoinKind.SEMI) and not has_changes
+    return EmitMode.ON_UPDATE if is_final else EmitMode.CHANGES
 
 
 def _placed(given: tuple[int, Span] | None) -> Lateness | None:
@@ -96,9 +116,11 @@ def _check_window(query: WindowAggregate, node: EmitNode, mode: EmitMode, latene
             raise lateness.error("a sliding window allows no lateness", "leave it out")
 
 
-def _check_join(query: Join, node: EmitNode) -> None:
-    """A join has one way to emit, and with windows a second one."""
-    if node.mode is None:
+def _check_join(query: Join, node: EmitNode, lateness: Lateness | None) -> None:
+    """A join has one way to emit, and with windows a second one; at any time, it has others."""
+    if isinstance(query.bound, AnyTime) and lateness is not None:
+        raise lateness.error("without a bound in time no row is late", "leave the lateness out")
+    if node.mode is None or isinstance(query.bound, AnyTime):
         return
     place, has_windows = node.places["mode"], not isinstance(query.bound, Interval | Asof)
     if node.mode not in AT_CLOSE:

@@ -74,8 +74,8 @@ class FromParser:
         alias = _alias(cursor)
         watermark = parse_watermark(cursor) if cursor.at_words("WATERMARK") else None
         alias = alias or _alias(cursor)
-        views = parse_lateral_views(cursor)
-        return replace(node, alias=alias or node.alias, watermark=watermark, views=views)
+        steps = parse_lateral_views(cursor)
+        return replace(node, alias=alias or node.alias, watermark=watermark, steps=steps)
 
     def _table(self, cursor: Cursor) -> TableRef | SubqueryRef:
         """`name`, `STREAM name` or `STREAM(name)`; the name of a WITH query stands for that query."""
@@ -98,7 +98,7 @@ class FromParser:
             help = "FROM takes a source, a query in parentheses, TUMBLE(...), HOP(...) or SESSION(...)"
             raise error_at(cursor.sql, token, f"unknown table function {name}", help)
         if cursor.at(TokenType.DOT):
-            raise error_at(cursor.sql, token, "names have no schema in front", "write the name alone")
+            raise error_at(cursor.sql, token, "names have no schema", "write the name alone")
         return self._named(name, cursor.span.part(cursor.position - 1, cursor.position))
 
     def _named(self, name: str, span: Span) -> TableRef | SubqueryRef:

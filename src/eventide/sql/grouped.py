@@ -14,6 +14,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
 from eventide.plan.windows import Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
+from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.naming import output_name
@@ -32,7 +33,7 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.syntax import SelectItem, SelectNode, WindowTable
+from eventide.sql.syntax import EmitNode, SelectItem, SelectNode, WindowTable
 from eventide.sql.tokens import Call, Edit, Span, calls
 from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
@@ -71,15 +72,18 @@ class _Grouping:
         return self.window is None
 
 
-def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: int | None) -> WindowAggregate:
-    """The query as a window aggregation. Without a window groups are told anew when they change, and kept for
-    `state_ttl`.
+def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> WindowAggregate:
+    """The query as a window aggregation. Without a window, groups are emitted again whenever they change, and kept
+    for `state_ttl`.
     """
     grouping = _read_grouping(select, scope)
     window, time = _window_and_time(grouping, scope, select)
+    mode = emit.mode or (EmitMode.CHANGES if emit.is_inner and window is None else EmitMode.ON_WINDOW_CLOSE)
     if window is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
         raise _no_window(select)
     window = window or Unbounded(state_ttl)
+    if scope.op is not None:
+        check_window_of_changes(window, scope.op, grouping.window.span if grouping.window else select.span)
     lowering = _Lowering(select, scope, grouping, window, time, mode)
     outputs = lowering.outputs()
     having = lowering.having(outputs)
@@ -92,6 +96,7 @@ def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: i
         tuple(outputs),
         having,
         time,
+        scope.changes,
     )
 
 
@@ -141,7 +146,7 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
         return
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS:
-            raise call.span.error("the window is not a group key by itself", "let it stand alone in GROUP BY")
+            raise call.span.error("the window is not a group key by itself", "write it in GROUP BY on its own")
         if call.name in ("rollup", "cube", "grouping"):
             raise call.span.error(f"{call.name.upper()} is not supported", "make one stream for each set of keys")
     reference = single_reference(span)
@@ -154,6 +159,7 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
     if name == "all" and scope.find("all") is None:
         raise span.error("GROUP BY ALL is not supported", "name the keys")
     refuse_aggregates(span, "GROUP BY", "group by columns of the input")
+    refuse_op(span, scope)
     refuse_quoted_columns(scope, span)
     sql = rewrite(span, columns_of(scope))
     if found is not None and found[0].bound is not None:
@@ -168,7 +174,7 @@ def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[
     is_column = found is not None and reference is not None and found[1] == len(reference.parts)
     column = found[0].name if is_column and found is not None else None
     if not references(span) and column is None:
-        raise span.error("a constant is no group key", "leave it out of GROUP BY")
+        raise span.error("a constant cannot be a group key", "leave it out of GROUP BY")
     if is_column and found is not None and found[0].type.startswith("map<"):
         raise span.error(
             "maps cannot be compared, so none can be a group key", f"group by one of its values, as in {column}['key']"
@@ -216,12 +222,12 @@ def _check_window_table(
     if bounds != {"window_start", "window_end"}:
         place = select.group_span or table.span
         raise place.error(
-            "a window table wants both window_start and window_end in GROUP BY",
+            "a window table needs both window_start and window_end in GROUP BY",
             "write GROUP BY window_start, window_end, ...",
         )
     if table.function != "session":
         if table.partition:
-            raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys stand in GROUP BY")
+            raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in GROUP BY")
         return
     partition = {rewrite(span, columns_of(scope)) for span in table.partition}
     if partition != {key.sql for key in grouping.keys}:
@@ -244,11 +250,11 @@ class _Lowering:
         for item in self.select.items:
             if item.star:
                 raise item.expression.error(
-                    "* cannot stand in a query with a window",
+                    "* cannot be used in a query with a window",
                     "name the keys, the aggregates and window_start or window_end",
                 )
             if item.generated is not None:
-                help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+                help = "write LATERAL VIEW explode(array) AS name after FROM source"
                 raise item.expression.error("a query with a window explodes in FROM", help)
             outputs.append(
                 Named(item.alias or self._name(item), self._lower(item.expression, outputs, aliases_first=False))
@@ -291,6 +297,8 @@ class _Lowering:
         edits = []
         for found in find_aggregates(span):
             planned = to_plan(found, f"__a{len(self.aggregates)}", self._input)
+            if self.scope.op is not None:
+                refuse_what_cannot_retract(planned, found)
             same = [known for known in self.aggregates if replace(known, name=planned.name) == planned]
             if not same:
                 self.aggregates.append(planned)
@@ -302,6 +310,7 @@ class _Lowering:
         for call in calls(span):
             if call.name in WINDOW_FUNCTIONS or call.name in BOUND_FUNCTIONS:
                 raise call.span.error("the window is not known inside an aggregate", "use the time column")
+        refuse_op(span, self.scope)
         return rewrite(span, columns_of(self.scope, _pseudo_in_aggregate))
 
     def _window_edits(self, span: Span) -> list[Edit]:
@@ -352,6 +361,8 @@ class _Lowering:
 
     def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
+        if found is not None and found[0].changes is not None:
+            return self._pseudo(reference, outputs)  # of what comes out, not of what came in
         is_pseudo = (
             found is not None and found[1] == 1 and _is_pseudo(reference, self.mode) and not self._is_key(found[0])
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from eventide.plan.change_logs import CHANGE
 from eventide.plan.logical import Project
 from eventide.plan.names import quoted
 from eventide.sql.event_times import carried_time, time_of
@@ -53,6 +54,15 @@ class Side:
         return next((bound for known, bound in self.window_columns.items() if known.lower() == name.lower()), None)
 
 
+def without_op(side: Side) -> Side:
+    """The side, whose op nobody can name: what comes out of the join has its own."""
+    op = side.scope.op
+    if op is None:
+        return side
+    columns = tuple(replace(c, label=CHANGE, is_hidden=True) if c is op else c for c in side.scope.columns)
+    return replace(side, scope=replace(side.scope, columns=columns))
+
+
 def lower_side(node: TableRef | SubqueryRef | WindowTable, catalog: Composing) -> Side:
     if isinstance(node, WindowTable):
         return _window_table(node, catalog)
@@ -85,7 +95,7 @@ def _window_table(table: WindowTable, catalog: Composing) -> Side:
             "sessions of two sides seldom have the same bounds", "write l JOIN r WITHIN SESSION(INTERVAL '5' MINUTE)"
         )
     if table.partition:
-        raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys stand in ON")
+        raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in ON")
     scope = lower_input(table.input, catalog)
     scope = replace(scope, qualifier=table.alias or scope.qualifier)
     for name in WINDOW_BOUNDS:

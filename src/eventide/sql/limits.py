@@ -1,4 +1,4 @@
-"""How large SQL may be: what is beyond it is refused at once and in few words."""
+"""How large SQL may be: what is larger is refused at once, with a short message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_text(sql: str) -> None:
     try:
         sql.encode()
     except UnicodeEncodeError as error:
-        message = f"U+{ord(sql[error.start]):04X} is half of a character and stands alone"
+        message = f"U+{ord(sql[error.start]):04X} is half of a character"
         place = {"start": error.start, "end": error.end}
         raise SqlError(
             message, sql=sql.encode(errors="replace").decode(), **place, help="write the whole one"
@@ -78,6 +78,8 @@ def too_deep(sql: str, tokens: Sequence[Token]) -> SqlError:
 
 def _check_number(sql: str, token: Token) -> None:
     written = sql[token.start : token.end + 1]
+    if token.text[-1] in "eE":
+        raise _error(sql, token, f"{written} is an unfinished number", "write its exponent, such as 1e3")
     if _DOUBLE.fullmatch(written):
         if len(token.text) > LONGEST_NAME or math.isinf(float(token.text)):
             raise _error(sql, token, "this number is beyond the range of a DOUBLE", "the largest is 1.797E308")

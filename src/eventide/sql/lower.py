@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
+from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Forward, Join, Named, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
 from eventide.plan.windows import Unbounded
+from eventide.sql.change_logs import refuse_other_op
 from eventide.sql.composition import Composition
-from eventide.sql.emits import Lateness, of_operator, of_statement
+from eventide.sql.emits import Lateness, mode_of, of_operator, of_statement
 from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
+from eventide.sql.lookups import with_lookups
 from eventide.sql.options import Options
-from eventide.sql.rank import lower_rank
+from eventide.sql.rank import check_places, lower_rank
 from eventide.sql.relations import (
     Readable,
     apply_watermark,
@@ -47,9 +50,10 @@ class Lowered:
 
 def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     """Resolve a CREATE STREAM; every mistake that can be seen without Spark is an `SqlError` at its place."""
+    statement = replace(statement, query=with_lookups(statement.query, catalog.tables))
     options, lateness = _stream_options(statement.options), of_statement(statement.emit, statement.options)
     ttl = statement.options.duration("state_ttl")
-    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl)
+    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl, statement.emit)
     selects, emit = statement.query.selects, statement.emit
     if len(selects) == 1:
         query = lower_select(selects[0], composition, emit)
@@ -61,40 +65,51 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     streams = _with_late_name(statement, composition, [*composition.inner.values(), stream])
     for each in streams:
         _check_event_time(each, statement)
+        refuse_other_op(each, statement.query.span)
     _check_groups(statement, streams)
     return Lowered(streams[-1], tuple(streams[:-1]), Places(statement.query.span.sql, _offsets(statement)))
 
 
 def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -> Query:
     """A SELECT, with those that it reads and that are one operator with it."""
+    query = _lower_select(select, composition, emit)
+    if isinstance(query, Rank):
+        check_places(query, select)
+    return query
+
+
+def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -> Query:
     below, source = query_below(select), select.source
     if below is not None and isinstance(source, SubqueryRef) and operator_below(below) is not None:
-        query = lower_select(below, composition, emit)
-        merged = select_above(select, source, query)
+        query = _lower_select(below, composition, emit)
+        merged = select_above(select, source, query, mode_of(emit, query))
         if merged is not None:
             return merged
+        if isinstance(query, Rank):
+            check_places(query, below)
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
-    if isinstance(source, JoinNode) and not is_grouped(select) and not ranks(select) and select.order_by is None:
+    is_plain = not is_grouped(select) and not ranks(select) and select.order_by is None
+    if isinstance(source, JoinNode) and is_plain and not source.steps:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if ranks(select):
-        return _ranked(select, scope)
+        return _ranked(select, scope, emit, composition.state_ttl)
     if not is_grouped(select):
         return _forward(select, scope)
     if select.order_by is not None:
         raise select.order_by.error(
-            "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
+            "the results of windows come out in the order in which the windows close", "leave ORDER BY out"
         )
-    return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE, composition.state_ttl)
+    return lower_grouped(select, scope, emit, composition.state_ttl)
 
 
-def _ranked(select: SelectNode, scope: Scope) -> Rank:
+def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
     if is_grouped(select):
-        raise select.span.error("rows are grouped first and ranked then", "group in a subquery, and rank its rows")
+        raise select.span.error("rows are grouped first and then ranked", "group in a subquery, and rank its rows")
     if select.order_by is not None:
-        raise select.order_by.error("ranked rows leave by window and place", "leave ORDER BY out")
-    return lower_rank(select, scope)
+        raise select.order_by.error("ranked rows come out by window and place", "leave ORDER BY out")
+    return lower_rank(select, scope, emit, state_ttl)
 
 
 def _lower_union(statement: CreateStream, composition: Composition) -> tuple[Forward, EmitNode]:
@@ -102,18 +117,19 @@ def _lower_union(statement: CreateStream, composition: Composition) -> tuple[For
     selects, emit = statement.query.selects, statement.emit
     scope = lower_union(statement.query, composition, emit)
     outputs = tuple(Named(column.name, quoted(column.name)) for column in scope.columns if not column.is_hidden)
-    query = Forward(scope.relation, scope.logical_columns(), outputs, time=carried_time(scope))
+    columns, time = scope.logical_columns(), carried_time(scope)
+    query = Forward(scope.relation, columns, outputs, time=time, changes=scope.changes)
     return query, replace(emit, mode=None, every=None) if any(keeps_state(select) for select in selects) else emit
 
 
 def _useless(lateness: Lateness, composition: Composition) -> SqlError:
     if composition.inner:
         return lateness.error(
-            "lateness is allowed to windows that read a source, and here an ordered stream does",
+            "only windows that read a source can allow lateness, and here an ordered stream reads it",
             "leave it out; behind the watermark, rows of an ordered stream are late",
         )
     return lateness.error(
-        "lateness is allowed to windows, and there is no window", "leave it out, or group by a window"
+        "only windows can allow lateness, and there is no window", "leave it out, or group by a window"
     )
 
 
@@ -147,10 +163,11 @@ def _forward(select: SelectNode, scope: Scope) -> Forward:
     ordered = False
     if select.order_by is not None:
         _check_order(select.order_by, scope, select)
+        if scope.op is not None:
+            raise select.order_by.error("a change log leaves in the order of its changes", "leave ORDER BY out")
         ordered = True
-    return Forward(
-        scope.relation, scope.logical_columns(), project(scope, select.items).outputs, ordered, carried_time(scope)
-    )
+    outputs = project(scope, select.items).outputs
+    return Forward(scope.relation, scope.logical_columns(), outputs, ordered, carried_time(scope), scope.changes)
 
 
 def _check_order(span: Span, scope: Scope, select: SelectNode) -> None:
@@ -182,7 +199,7 @@ def _with_late_name(statement: CreateStream, composition: Composition, streams: 
         return streams
     place, can_be_late = node.places["late_to"], [each for each in streams if _has_late_rows(each, composition)]
     if not can_be_late:
-        help = "add WITH ('late.policy' = 'strict') behind the stream's name, or leave LATE DATA TO out"
+        help = "add WITH ('late.policy' = 'strict') after the stream's name, or leave LATE DATA TO out"
         raise place.error("without a window no row is late, so nothing would ever arrive there", help)
     if len(can_be_late) > 1:
         names = " and ".join(f"{each.name}$late" for each in can_be_late)
@@ -208,6 +225,11 @@ def _has_late_rows(stream: Stream, composition: Composition) -> bool:
 
 
 def _is_unbounded(stream: Stream) -> bool:
+    """Whether what it keeps is not bounded by time."""
+    if isinstance(stream.query, Rank):
+        return not stream.query.windowed
+    if isinstance(stream.query, Join):
+        return isinstance(stream.query.bound, AnyTime)
     return isinstance(window_of(stream.query), Unbounded)
 
 
@@ -238,7 +260,7 @@ def _check_groups(statement: CreateStream, streams: list[Stream]) -> None:
     options = statement.options
     if "state_ttl" in options.given and not any(_is_unbounded(each) for each in streams):
         help = "leave it out; a window's state goes when it closes"
-        raise options.error("state_ttl", "state_ttl is for groups without a window", help)
+        raise options.error("state_ttl", "state_ttl is for groups, places and joins without a window", help)
     if "max_groups" not in options.given or any(each.options.max_groups is not None for each in streams):
         return
     if any(_is_unbounded(each) for each in streams):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.plan.names import quoted
 from eventide.sql.create import object_name, parse_sink, parse_source
+from eventide.sql.create_table import parse_table
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.dialect import tokenize
 from eventide.sql.limits import check_text, check_tokens, too_deep
@@ -14,13 +17,12 @@ from eventide.sql.query import parse_query
 from eventide.sql.statements import (
     Alter,
     Create,
-    CreateSink,
-    CreateSource,
     CreateStream,
     CreateView,
     Describe,
     Drop,
     Explain,
+    RefreshTable,
     Select,
     Show,
     Statement,
@@ -29,8 +31,12 @@ from eventide.sql.syntax import QueryNode
 from eventide.sql.tail import parse_tail
 from eventide.sql.tokens import Edit, Span, is_close, is_open, word
 
-_STATEMENTS = "CREATE SOURCE, CREATE STREAM, CREATE SINK, CREATE VIEW, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, SELECT"
-_KINDS = ("SOURCE", "STREAM", "SINK", "VIEW")
+_STATEMENTS = (
+    "CREATE SOURCE, CREATE STREAM, CREATE SINK, CREATE TABLE, CREATE VIEW, ALTER, DROP, REFRESH TABLE, SHOW, "
+    "DESCRIBE, EXPLAIN, SELECT"
+)
+_KINDS = ("SOURCE", "STREAM", "SINK", "TABLE", "VIEW")
+_ANY_KIND = "SOURCE, STREAM, SINK, TABLE or VIEW"
 _SHOWN = ("SOURCES", "STREAMS", "SINKS", "VIEWS", "TABLES")
 _FROM_INSIDE = ("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION")  # calls in which FROM names no table
 ANONYMOUS = "query"  # the name of a stream that is only explained
@@ -42,7 +48,7 @@ def parse_statements(text: str) -> list[Statement]:
 
 
 def _parse_shallow(span: Span) -> Statement:
-    """A statement, or an error if there is no end of what is nested in it."""
+    """A statement, or an error if it is nested too deeply."""
     try:
         return _parse(span)
     except RecursionError:
@@ -82,12 +88,17 @@ def _parse(span: Span) -> Statement:
     if cursor.accept("SHOW"):
         return _parse_show(cursor)
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
-        name, _ = cursor.name("the name of a source, stream, sink or view")
+        name, _ = cursor.name("the name of a source, stream, sink, table or view")
         cursor.end()
         return Describe(span.text, name)
+    if cursor.accept("REFRESH"):
+        cursor.expect("TABLE", help="write REFRESH TABLE name")
+        name, _ = cursor.name("the name of a table")
+        cursor.end()
+        return RefreshTable(span.text, name)
     if cursor.accept("EXPLAIN"):
         return _parse_explain(cursor)
-    raise cursor.error(f"'{span.tokens[0].text}' begins no statement of Eventide", f"statements: {_STATEMENTS}")
+    raise cursor.error(f"'{span.tokens[0].text}' does not start a statement", f"statements: {_STATEMENTS}")
 
 
 def _parse_create(cursor: Cursor) -> Create:
@@ -97,7 +108,7 @@ def _parse_create(cursor: Cursor) -> Create:
     kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
     if kind is None:
         instead = "write CREATE SOURCE for input, CREATE STREAM for a query, CREATE SINK for output"
-        raise cursor.expected("SOURCE, STREAM, SINK or VIEW", instead)
+        raise cursor.expected(_ANY_KIND, instead)
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if or_replace and if_not_exists:
         raise cursor.error("OR REPLACE and IF NOT EXISTS contradict each other", "keep one of them")
@@ -105,9 +116,12 @@ def _parse_create(cursor: Cursor) -> Create:
     if keep_state and kind not in ("SOURCE", "STREAM"):
         raise cursor.error(f"a {kind.lower()} keeps no state", "leave KEEP STATE out")
     if kind == "SOURCE":
-        return CreateSource(text, parse_source(cursor, name, token), or_replace, if_not_exists, keep_state)
+        made = parse_source(cursor, name, token)
+        return replace(made, text=text, or_replace=or_replace, if_not_exists=if_not_exists, keep_state=keep_state)
     if kind == "SINK":
-        return CreateSink(text, parse_sink(cursor, name, token), or_replace, if_not_exists)
+        return replace(parse_sink(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
+    if kind == "TABLE":
+        return replace(parse_table(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "VIEW":
         return CreateView(text, name, _view_query(cursor, name), or_replace, if_not_exists)
     options = check_options(read_options(cursor), {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
@@ -150,7 +164,7 @@ def _view_query(cursor: Cursor, name: str) -> QueryNode:
     query = parse_query(cursor)
     if not cursor.done:
         raise cursor.error(
-            "a view has a query and nothing behind it", "EMIT, ALLOW LATENESS and LATE DATA TO belong to its readers"
+            "a view has a query and nothing after it", "EMIT, ALLOW LATENESS and LATE DATA TO belong to its readers"
         )
     return query
 
@@ -158,7 +172,7 @@ def _view_query(cursor: Cursor, name: str) -> QueryNode:
 def _parse_drop(cursor: Cursor) -> Drop:
     kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
     if kind is None:
-        raise cursor.expected("SOURCE, STREAM, SINK or VIEW", "write DROP STREAM name")
+        raise cursor.expected(_ANY_KIND, "write DROP STREAM name")
     if_exists = cursor.accept("IF", "EXISTS")
     name, _ = cursor.name(f"the name of a {kind.lower()}")
     cursor.end()

@@ -12,13 +12,37 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
 from eventide.plan.column_roles import RowTime, SideTime, WindowBound, roles_of
-from eventide.plan.logical import Explode, Filter, Named, Project, Query, Relation, Scan, Source, Stream, Union
+from eventide.plan.logical import (
+    Explode,
+    Filter,
+    Lookup,
+    Named,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Source,
+    Stream,
+    Table,
+    Union,
+)
 from eventide.plan.names import quoted
-from eventide.plan.stream_source import IS_LATE, STREAM, TIME_COLUMNS, WINDOW_TIME, is_stream, stream_source
+from eventide.plan.stream_source import (
+    IS_LATE,
+    OP_COLUMN,
+    STREAM,
+    TIME_COLUMNS,
+    WINDOW_TIME,
+    ChangeLog,
+    change_log,
+    is_stream,
+    stream_source,
+)
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.cursor import Cursor
 from eventide.sql.emits import Lateness
 from eventide.sql.lateral_views import with_view
+from eventide.sql.lookups import with_lookup
 from eventide.sql.naming import output_name
 from eventide.sql.scope import (
     Reference,
@@ -33,10 +57,12 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.shape import keeps_state
+from eventide.sql.shape import keeps_state, operator_below, ranks
 from eventide.sql.syntax import (
     EmitNode,
+    InputStep,
     JoinNode,
+    LookupJoin,
     QueryNode,
     SelectItem,
     SelectNode,
@@ -66,6 +92,9 @@ class Readable(Protocol):
     def streams(self) -> Mapping[str, Stream]: ...
 
     @property
+    def tables(self) -> Mapping[str, Table]: ...
+
+    @property
     def late_names(self) -> Mapping[str, str]:
         """Every name under which late rows can be read, with the stream whose rows they are."""
         ...
@@ -78,12 +107,19 @@ class Readable(Protocol):
 class Composing(Readable, Protocol):
     """The same for a part of a statement, which may read other parts of it."""
 
+    state_ttl: int | None
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether the statement emits whatever changes, and not only what is final."""
+        ...
+
     def read(self, select: SelectNode, emit: EmitNode) -> Source:
         """The stream that a SELECT becomes because it keeps state, as something to read."""
         ...
 
     def read_query(self, query: Query, emit: EmitNode, lateness: Lateness | None) -> Source:
-        """The same for a part that is lowered; `lateness` is its own."""
+        """The same for a part that has been lowered; `lateness` is its own."""
         ...
 
 
@@ -102,22 +138,26 @@ def lower_input(node: TableRef | SubqueryRef, catalog: Composing) -> Scope:
     else:
         scope = replace(lower_union(node.query, catalog), qualifier=node.alias)
     scope = apply_watermark(scope, node.watermark) if node.watermark is not None else scope
-    return reduce(with_view, node.views, scope)
+    return reduce(with_step, node.steps, scope)
+
+
+def with_step(scope: Scope, step: InputStep) -> Scope:
+    return with_lookup(scope, step) if isinstance(step, LookupJoin) else with_view(scope, step)
 
 
 def lower_union(query: QueryNode, catalog: Composing, emit: EmitNode | None = None) -> Scope:
     """A subquery: one SELECT, or several with UNION ALL. Those that keep state are streams of their own."""
-    scopes = [_lower_part(select, catalog, emit or EmitNode()) for select in query.selects]
+    scopes = [_lower_part(select, catalog, emit or EmitNode(is_inner=True)) for select in query.selects]
     if len(scopes) == 1:
         return scopes[0]
-    scopes = _with_common_times(scopes)
+    scopes = _with_common_times(_with_common_op(scopes, query))
     first = scopes[0]
     for select, scope in zip(query.selects, scopes, strict=True):
         if len(scope.columns) != len(first.columns):
             counts = [sum(not column.is_hidden for column in each.columns) for each in (scope, first)]
             raise select.span.error(
                 f"this SELECT has {counts[0]} columns, the first one {counts[1]}",
-                "UNION ALL wants the same number of columns",
+                "UNION ALL needs the same number of columns",
             )
         if scope.time_of != first.time_of:
             raise select.span.error(
@@ -145,6 +185,7 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
             chosen = star_columns(scope, item)
             outputs += [Named(column.called, quoted(column.name)) for column in chosen]
             columns += [replace(column, name=column.called, label=None, qualifier=None) for column in chosen]
+            _refuse_duplicate(item, [output.name for output in outputs])
             continue
         if item.generated is not None and item.alias is not None:
             outputs.append(Named(item.alias, quoted(item.generated)))
@@ -217,12 +258,13 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
                 raise span.error("the watermark is given twice", "keep one of them")
             if is_stream(relation.source):
                 raise span.error(
-                    "rows of a stream bring their watermark with them", "leave it out; sources have one to declare"
+                    "rows of a stream bring their watermark with them",
+                    "leave it out; it can only be declared for sources",
                 )
             return replace(relation, watermark_lag=lag)
         case Union():
             return Union(tuple(with_lag(part, lag, span) for part in relation.inputs))
-        case Filter() | Project() | Explode():
+        case Filter() | Project() | Explode() | Lookup():
             return replace(relation, input=with_lag(relation.input, lag, span))
 
 
@@ -265,9 +307,10 @@ def scan(source: Source, catalog: Readable, alias: str | None = None) -> Scope:
             c.name == event_time or (of_stream and c.name == WINDOW_TIME) or roles.get(c.name) == RowTime(),
             fields.get(c.name),
             of_stream=of_stream,
-            is_hidden=of_stream and c.name in TIME_COLUMNS and c.type != "",
+            is_hidden=of_stream and c.name in (*TIME_COLUMNS, OP_COLUMN) and c.type != "",
             side_time=role if isinstance(role := roles.get(c.name), SideTime) else None,
             bound=role if isinstance(role, WindowBound) else None,
+            changes=change_log(source) if c.name.lower() == OP_COLUMN else None,
         )
         for c in source.columns
     )
@@ -294,7 +337,9 @@ def _readable(node: TableRef, catalog: Readable) -> Source:
 def _lower_part(select: SelectNode, catalog: Composing, emit: EmitNode) -> Scope:
     """A SELECT in FROM or UNION ALL."""
     source = select.source
-    if keeps_state(select) or isinstance(source, WindowTable | JoinNode):
+    operator = operator_below(select)
+    is_around_places = operator is not None and ranks(operator)  # and may say which of them are wanted
+    if keeps_state(select) or isinstance(source, WindowTable | JoinNode) or is_around_places:
         return replace(scan(catalog.read(select, emit), catalog), qualifier=None)
     scope = lower_input(source, catalog)
     if select.watermark is not None:
@@ -306,7 +351,8 @@ def selected(scope: Scope, select: SelectNode, items: tuple[SelectItem, ...]) ->
     """What a select list in FROM makes of a scope; `items` are those of `select`, or some of them."""
     if len(items) == 1 and items[0].star and not items[0].excluded:
         star_columns(scope, items[0])
-        return scope
+        if all(column.qualifier is None for column in scope.columns):
+            return scope
     projected = _with_hidden(project(scope, items), scope)
     if scope.time_of is TimeOf.COLUMN and not any(column.is_event_time for column in projected.columns):
         raise select.span.error("this SELECT drops the column of the watermark", "select it, too")
@@ -350,7 +396,7 @@ def _refuse_windows(span: Span) -> None:
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS:
             raise call.span.error(
-                "a window groups rows, so it stands in GROUP BY", f"write GROUP BY {call.span.render()}"
+                "a window groups rows, so it belongs in GROUP BY", f"write GROUP BY {call.span.render()}"
             )
 
 
@@ -374,11 +420,33 @@ def _united(first: ScopeColumn, columns: list[ScopeColumn]) -> ScopeColumn:
     )
 
 
+def _with_common_op(scopes: list[Scope], query: QueryNode) -> list[Scope]:
+    """If a part of a union is a change log, the union is one: to it the rows of other parts are added for good."""
+    kinds = [scope.op.changes for scope in scopes if scope.op is not None]
+    if not kinds:
+        return scopes
+    kind = ChangeLog.AT_ANY_TIME if ChangeLog.AT_ANY_TIME in kinds else ChangeLog.OF_WINDOWS
+    scopes = [_with_op(scope, kind) for scope in scopes]
+    if len({scope.op is not None and scope.op.is_hidden for scope in scopes}) > 1:
+        raise query.span.error("op is selected in some parts of the UNION ALL", "select it in all of them, or in none")
+    return scopes
+
+
+def _with_op(scope: Scope, kind: ChangeLog) -> Scope:
+    known = scope.op or scope.find(OP_COLUMN)
+    if known is not None:
+        columns = tuple(replace(column, changes=kind if column is known else None) for column in scope.columns)
+        return replace(scope, columns=columns)
+    outputs = (*(Named(column.name, quoted(column.name)) for column in scope.columns), Named(OP_COLUMN, "1"))
+    op = ScopeColumn(OP_COLUMN, "int", of_stream=True, is_hidden=True, changes=kind)
+    return replace(scope, relation=Project(scope.relation, outputs), columns=(*scope.columns, op))
+
+
 def _with_common_times(scopes: list[Scope]) -> list[Scope]:
     """The parts of a union without the hidden times that not all of them have; those of all stand last."""
     common = [
         name
-        for name in TIME_COLUMNS
+        for name in (*TIME_COLUMNS, OP_COLUMN)
         if all(any(column.is_hidden and column.name == name for column in scope.columns) for scope in scopes)
     ]
     return [_with_times(scope, common) for scope in scopes]

@@ -17,6 +17,7 @@ from eventide.errors import SqlError, suggest
 from eventide.plan.column_roles import SideTime, WindowBound
 from eventide.plan.logical import Column, Relation
 from eventide.plan.names import quoted
+from eventide.plan.stream_source import OP_COLUMN, ChangeLog
 from eventide.sql.aggregate_calls import INSTEAD_OF_OVER, NO_OVER
 from eventide.sql.json_paths import JsonPath, check_colons, json_paths
 from eventide.sql.tokens import Edit, Span, calls, error_at, split_commas, word
@@ -43,6 +44,7 @@ class ScopeColumn:
     qualifier: str | None = None  # of the input of a join that it comes from
     side_time: SideTime | None = None  # if it is the event time of one input of a join, and not that of the pair
     bound: WindowBound | None = None  # if it is the start or the end of a window that the row has
+    changes: ChangeLog | None = None  # if it says whether the row of a change log is taken back: what that is one of
 
     @property
     def called(self) -> str:
@@ -50,7 +52,8 @@ class ScopeColumn:
 
     def renamed(self, name: str) -> ScopeColumn:
         """The same column, selected under another name."""
-        return replace(self, name=name, time_field=None, is_hidden=False, label=None, qualifier=None)
+        changes = self.changes if name.lower() == OP_COLUMN else None
+        return replace(self, name=name, time_field=None, is_hidden=False, label=None, qualifier=None, changes=changes)
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,22 @@ class Scope:
     time_of: TimeOf
     qualifier: str | None = None  # the name in front of the dot: the alias, or the source's name
 
+    @property
+    def op(self) -> ScopeColumn | None:
+        """The column that says which rows are taken back, if the rows are those of a change log."""
+        return next((column for column in self.columns if column.changes is not None), None)
+
+    @property
+    def changes(self) -> str | None:
+        """The same as SQL."""
+        return None if self.op is None else quoted(self.op.name)
+
     def find(self, name: str) -> ScopeColumn | None:
         """The column that a name without a qualifier means; of several, the first."""
         return next(iter(self.all_called(name)), None)
 
     def all_called(self, name: str) -> list[ScopeColumn]:
-        """The columns that a name without a qualifier may mean: the times of a join's inputs are no such."""
+        """The columns that a name without a qualifier may mean: not the times of a join's inputs."""
         return [
             column
             for column in self.columns
@@ -124,6 +137,8 @@ def references(span: Span) -> list[Reference]:
             for part in (column.args.get(key) for key in ("catalog", "db", "table", "this"))
             if isinstance(part, exp.Identifier)
         ]
+        if any("start" not in part.meta for part in identifiers):
+            raise span.error(f"{column.sql()} uses a word of SQL as a name", "put the name in backticks")
         places = tuple((part.meta["start"], part.meta["end"] + 1) for part in identifiers)
         if places and places[0][0] not in units:
             names = tuple(part.name for part in identifiers)
@@ -163,7 +178,7 @@ def resolve(scope: Scope, reference: Reference) -> tuple[ScopeColumn, int] | Non
         return column, 2
     found = scope.all_called(parts[0])
     if len(found) > 1:
-        raise ambiguous(reference, [column.qualifier for column in found])
+        raise ambiguous(reference, [column.qualifier or scope.qualifier for column in found])
     return (found[0], 1) if found else None
 
 
@@ -180,7 +195,7 @@ def ambiguous(reference: Reference, qualifiers: Sequence[str | None]) -> SqlErro
 
 
 def unknown_column(scope: Scope, reference: Reference, help: str | None = None) -> SqlError:
-    names = [column.called for column in scope.columns]
+    names = dict.fromkeys(column.called for column in scope.columns)
     return reference.error(
         f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names)
     )
@@ -190,17 +205,17 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
     """Refuse what is SQL but cannot be part of a stream's expression."""
     for token in span.tokens:
         if word(token) == "SELECT":
-            raise error_at(span.sql, token, "a subquery cannot stand in an expression", "put it in FROM")
+            raise error_at(span.sql, token, "a subquery cannot be used in an expression", "put it in FROM")
         if word(token) == "OVER":
             raise error_at(span.sql, token, NO_OVER, INSTEAD_OF_OVER)
     check_colons(span)
     for call in calls(span):
         if call.name in GENERATORS:
-            help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+            help = "write LATERAL VIEW explode(array) AS name after FROM source"
             raise call.span.error(f"{call.name} makes several rows of one, which cannot be done here", help)
     tree = span.tree()
     if not allow_star and next(tree.find_all(exp.Star), None) is not None:
-        raise span.error("* cannot stand here", "name the columns")
+        raise span.error("* cannot be used here", "name the columns")
 
 
 def refuse_quoted_columns(scope: Scope, span: Span) -> None:
@@ -238,6 +253,14 @@ def duplicate(names: Sequence[str]) -> str | None:
             return name
         seen.add(name.lower())
     return None
+
+
+def fresh_name(name: str, taken: Iterable[str]) -> str:
+    """`name`, or the first of name_2, name_3, ... that is not taken; `taken` are in lower case."""
+    known, fresh, number = set(taken), name, 2
+    while fresh.lower() in known:
+        fresh, number = f"{name}_{number}", number + 1
+    return fresh
 
 
 def _unit_places(span: Span) -> set[int]:

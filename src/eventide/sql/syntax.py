@@ -1,13 +1,66 @@
-"""A query as written, before any name is resolved. Every part keeps its tokens, so every error finds its place."""
+"""Sources and queries as written, before any name is resolved. Every part keeps its tokens, so every error finds its
+place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sqlglot.tokenizer_core import Token
+
 from eventide.plan.joins import Interval, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.logical import Column, Table
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.tokens import Span
+
+Path = tuple[Token, ...]  # a column, or a field of one that is a struct
+
+
+@dataclass(frozen=True, eq=False)
+class EventTimeNode:
+    """EVENT TIME column [TYPE type], or column.field of a message that a row may hold, always with its type."""
+
+    column: Token
+    field: Token | None
+    type: Token | None
+
+
+@dataclass(frozen=True, eq=False)
+class WatermarkFor:
+    """WATERMARK FOR column AS column - lag, or AS an expression that carries the watermark itself."""
+
+    column: Path
+    lag: int | None = None
+    expression: Span | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Deduplicate:
+    """DEDUPLICATE BY columns WITHIN interval."""
+
+    columns: tuple[Path, ...]
+    within: int
+
+
+@dataclass(frozen=True, eq=False)
+class MetadataNode:
+    """column type METADATA [FROM 'key']: what a message has beside its content."""
+
+    column: Column
+    key: str  # lower case; without FROM the column's own name
+    place: Token
+
+
+@dataclass(frozen=True, eq=False)
+class SourceNode:
+    """What is between the parentheses of CREATE SOURCE."""
+
+    columns: tuple[Column, ...]
+    event_times: tuple[EventTimeNode, ...] = ()  # several only for messages
+    watermark: WatermarkFor | None = None
+    dedup: Deduplicate | None = None
+    metadata: tuple[MetadataNode, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +85,27 @@ class LateralView:
 
 
 @dataclass(frozen=True, eq=False)
+class LookupJoin:
+    """[LEFT] JOIN table [alias] ON condition | USING (columns)."""
+
+    table: Table
+    alias: str
+    outer: bool
+    on: Span | None
+    using: tuple[Span, ...]
+    span: Span
+
+
+InputStep = LateralView | LookupJoin
+
+
+@dataclass(frozen=True, eq=False)
 class TableRef:
     name: str
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
-    views: tuple[LateralView, ...] = ()
+    steps: tuple[InputStep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +114,7 @@ class SubqueryRef:
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
-    views: tuple[LateralView, ...] = ()
+    steps: tuple[InputStep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +154,7 @@ class JoinNode:
     match: Span | None = None  # MATCH_CONDITION, without its parentheses
     on: Span | None = None
     using: tuple[Span, ...] = ()  # a name each
+    steps: tuple[InputStep, ...] = ()  # with what the join gives
 
 
 FromNode = TableRef | SubqueryRef | WindowTable | JoinNode
@@ -144,3 +213,4 @@ class EmitNode:
     allowed_lateness: int | None = None
     late_to: str | None = None
     places: Mapping[str, Span] = field(default_factory=dict)  # 'mode', 'lateness', 'late_to'
+    is_inner: bool = False  # of a part that another part of the statement reads: nobody could have written anything

@@ -1,4 +1,4 @@
-"""Views: named queries that stand for themselves wherever they are read."""
+"""Views: named queries that take the place of their names wherever these are read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _input(node: TableRef | SubqueryRef, views: Mapping[str, QueryNode]) -> Tabl
     view = views.get(node.name.lower())
     if view is None:
         return node
-    return SubqueryRef(expanded(view, views), node.span, node.alias or node.name, node.watermark, node.views)
+    return SubqueryRef(expanded(view, views), node.span, node.alias or node.name, node.watermark, node.steps)
 
 
 def _mentioned(node: FromNode) -> Iterator[str]:

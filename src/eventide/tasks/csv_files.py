@@ -1,7 +1,7 @@
 """CSV files as tables of text, read inside a task: whole blocks at a time by Arrow's parser, a record at a time where a
 block holds anything that is not plain.
 
-What the fields mean is Spark's to say. A block is plain if every quote in it opens or closes a field or stands behind
+What the fields mean is Spark's to say. A block is plain if every quote in it opens or closes a field or follows
 another one, no line is empty, and all is UTF-8: then Arrow and `csv_records` see the same in it.
 """
 
@@ -19,7 +19,7 @@ import pyarrow.csv
 from eventide.kernels.vector.text import is_utf8
 from eventide.tasks.csv_records import CsvForm, Lines, Record
 
-RECORD, IS_BAD = "__record", "__is_bad"  # the text of a record, and whether it is none
+RECORD, IS_BAD = "__record", "__is_bad"  # the text of a record, and whether it is not one
 _MANY = 10_000  # records at a time
 _MOST_OPEN = 16 << 20  # bytes without the end of a record, after which they are looked at one by one
 _NEW_LINE, _RETURN = ord("\n"), ord("\r")
@@ -61,6 +61,14 @@ class CsvFiles:
                 yield from self._one_by_one(Lines(block, blocks), places, count)
         if held:
             yield from self._one_by_one(Lines(held, iter(())), places, count)
+
+    def of_messages(self, texts: Sequence[bytes | None]) -> pa.Table:
+        """The same of texts that are one record each; what holds none, or several, is bad."""
+        records = []
+        for text in texts:
+            found = list(self.form.records(Lines(text or b"", iter(()))))
+            records.append(found[0] if len(found) == 1 else Record(text or b"", None))
+        return self._table(records, [self.columns.index(name) for name in self.wanted], len(self.columns))
 
     def _header(self, blocks: Iterator[bytes]) -> tuple[list[str], Iterator[bytes]]:
         lines = Lines(next(blocks, b""), blocks)

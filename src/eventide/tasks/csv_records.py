@@ -1,7 +1,7 @@
 """CSV as RFC 4180 has it: records of fields, with line breaks and separators inside quotes.
 
-A field without quotes and without text is NULL, one in quotes never is. A line that is no record by these rules does
-not decode, and harms no other: a quote that nothing closes ends with its line.
+A field without quotes and without text is NULL, one in quotes never is. A line that is not a record by these rules does
+not decode, and does not affect others: a quote that nothing closes ends with its line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Fields = list[bytes | None]
 
 
 class Record(NamedTuple):
-    """`fields` is None for a text that is no record."""
+    """`fields` is None for a text that is not a record."""
 
     text: bytes
     fields: Fields | None
@@ -111,7 +111,7 @@ class CsvForm:
 
     @cached_property
     def _escaped(self) -> re.Pattern[bytes]:
-        """A mark that stands for itself behind another one; a quote does so behind a quote as well."""
+        """A quote or escape that stands for itself behind another one; a quote does so behind a quote as well."""
         quote, escape = re.escape(self.quote), re.escape(self.escape)
         return re.compile(rb"[%b%b](%b)|%b(%b)" % (quote, escape, quote, escape, escape))
 
@@ -134,8 +134,8 @@ class Lines:
         rest, self._held = b"".join(self._held), deque()
         return rest
 
-    def upto(self, mark: bytes, skipped: int, most: int) -> tuple[bytes, int]:
-        """The lines behind the next `skipped` ones up to the first that holds `mark`, and how many then are known;
+    def upto(self, quote: bytes, skipped: int, most: int) -> tuple[bytes, int]:
+        """The lines behind the next `skipped` ones up to the first that holds `quote`, and how many then are known;
         nothing if there is none within `most` bytes.
         """
         found, size = [], 0
@@ -143,7 +143,7 @@ class Lines:
             found.append(self._held[skipped])
             size += len(found[-1])
             skipped += 1
-            if mark in found[-1]:
+            if quote in found[-1]:
                 return b"".join(found), skipped
         return b"", skipped
 

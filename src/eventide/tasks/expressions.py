@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.vector.columns import whole
+from eventide.tasks.date_format import formatted
 
 # The Spark types that a task can read from files, and the Arrow types that carry them.
 TYPES: dict[str, pa.DataType] = {
@@ -38,6 +39,15 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Field:
+    """Of a struct; NULL where the struct is."""
+
+    struct: Column | Field
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
 class Constant:
     value: Any
     type: str
@@ -50,7 +60,7 @@ class Call:
     type: str
 
 
-Expression = Column | Constant | Call
+Expression = Column | Field | Constant | Call
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ def columns_of(expression: Expression) -> set[str]:
     match expression:
         case Column():
             return {expression.name}
+        case Field():
+            return columns_of(expression.struct)
         case Call():
             return set().union(*map(columns_of, expression.inputs))
     return set()
@@ -82,6 +94,8 @@ def _value(expression: Expression, rows: pa.Table) -> pa.Array | pa.Scalar:
     match expression:
         case Column():
             return whole(rows.column(expression.name))
+        case Field():
+            return pc.struct_field(_value(expression.struct, rows), expression.name)
         case Constant():
             return pa.scalar(expression.value, TYPES[expression.type])
         case Call():
@@ -177,6 +191,17 @@ def _substring(type: pa.DataType, text: Any, start: Any, length: Any) -> Any:
     return pc.utf8_slice_codeunits(text, first, first + length.as_py())
 
 
+def _split_part(type: pa.DataType, text: Any, separator: Any, number: Any) -> Any:
+    """The part with this number, counted from 1; empty where there are not so many."""
+    texts = text if isinstance(text, pa.Array) else pa.repeat(text, 1)
+    parts = pc.split_pattern(texts, separator.as_py())
+    places = np.asarray(parts.offsets[:-1]) + number.as_py() - 1
+    missing = places >= np.asarray(parts.offsets[1:])
+    found = parts.values.take(pa.array(places, mask=missing))
+    found = pc.if_else(texts.is_valid(), pc.fill_null(found, ""), pa.scalar(None, type))
+    return found if isinstance(text, pa.Array) else found[0]
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "=": _equal,
     "<>": lambda type, a, b: pc.invert(_equal(type, a, b)),
@@ -207,4 +232,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "startswith": lambda type, a, b: pc.starts_with(a, b.as_py()),
     "endswith": lambda type, a, b: pc.ends_with(a, b.as_py()),
     "contains": lambda type, a, b: pc.match_substring(a, b.as_py()),
+    "split_part": _split_part,
+    "date_format": lambda type, a, b: formatted(a, b.as_py()),
+    "hour": lambda type, a: pc.cast(pc.hour(a), type),
 }

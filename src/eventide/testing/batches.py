@@ -20,7 +20,7 @@ from eventide.plan.logical import Stream
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.windows import Slide
-from eventide.testing.arrivals import Arrival, arrivals_of, is_carried
+from eventide.testing.arrivals import Arrival, Tables, arrivals_of, is_carried
 from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import micros_of
 from eventide.testing.watermark import WatermarkGenerator, WatermarkPropagator
@@ -48,6 +48,7 @@ class Step:
 
     main: list[dict[str, Any]] = field(default_factory=list)
     times: list[int] = field(default_factory=list)  # the event times of the main rows
+    ops: list[int] = field(default_factory=list)  # -1 for those that are taken back, 1 for others
     side: list[Payload] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     watermark: int | None = None
@@ -73,6 +74,7 @@ class BatchRunner(ABC):
             self._propagator.add_edge(name, _OPERATOR)
         self._propagator.add_edge(_OPERATOR, _SINK)
         self.totals: Counter[str] = Counter()
+        self.tables: Tables = {}  # those that rows are looked up in, as they are now
         self._newest: int | None = None  # the latest event time so far
 
     def change(self, stream: Stream) -> None:
@@ -91,11 +93,14 @@ class BatchRunner(ABC):
     @property
     def watermarks(self) -> dict[str, int | None]:
         """By source name; the lowest if the stream reads a source twice."""
-        marks: dict[str, int | None] = {}
+        watermarks: dict[str, int | None] = {}
         for name, input in self._inputs.items():
-            own, known = self._generators[name].current, marks.get(input.source.name, self._generators[name].current)
-            marks[input.source.name] = None if own is None or known is None else min(own, known)
-        return marks
+            own, known = (
+                self._generators[name].current,
+                watermarks.get(input.source.name, self._generators[name].current),
+            )
+            watermarks[input.source.name] = None if own is None or known is None else min(own, known)
+        return watermarks
 
     def batch(
         self,
@@ -113,7 +118,7 @@ class BatchRunner(ABC):
             generator = self._generators[name]
             given = (rows or {}).get(input.source.name, ())
             came = now if received is None else received
-            for arrival in arrivals_of(number, input, given, now, came, self._limits.get(name)):
+            for arrival in arrivals_of(number, input, given, now, came, self._limits.get(name), self.tables):
                 if arrival.rejected is not None:
                     step.counts["rejected"] += 1
                     step.side.append(Payload("rejected", arrival.rejected, arrival.time, arrival.original))
@@ -172,8 +177,8 @@ class BatchRunner(ABC):
             return
         if not is_carried(input):
             generator.observe(arrival.time)
-        elif arrival.mark is not None:
-            generator.advance_to(arrival.mark)
+        elif arrival.watermark is not None:
+            generator.advance_to(arrival.watermark)
 
     def _end(self, step: Step, now: int) -> Step:
         """The end of a batch: the watermark moves, and what was waiting for it happens."""
@@ -191,8 +196,11 @@ class BatchRunner(ABC):
         if used != step.counts["rows_in"]:
             raise EngineError(f"{step.counts['rows_in']} rows came in, but the counts are {dict(step.counts)}")
         self.totals.update(step.counts)
-        finished = list(finish(self.physical, step.main))
-        step.main, step.times = [row for row, _ in finished], [time for _, time in finished]
+        finished = sorted(
+            finish(self.physical, step.main), key=lambda each: min(each[2], 0)
+        )  # first what is taken back
+        step.main, step.times = [row for row, _, _ in finished], [time for _, time, _ in finished]
+        step.ops = [op for _, _, op in finished]
         return step
 
 
@@ -203,22 +211,22 @@ def _lag(input: Input) -> int:
 # From the operator's output to the user's columns --------------------------------------------------------------------
 
 
-def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
-    """HAVING and the select list, over rows with the operator's columns; and the event time of each row."""
+def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """HAVING and the select list, over rows with the operator's columns; and the event time and the op of each row."""
+    change = physical.change_column
     for row in rows:
         known = {name.lower(): value for name, value in row.items()}
         if known.get("window_start") is not None and not isinstance(physical.operator, ForwardRows):
             known["window_id"] = window_id(physical.plan_id, known["window_start"], known["window_end"])
         if physical.having is None or holds(physical.having, known):
-            yield {named.name: evaluate(named.sql, known) for named in physical.outputs}, _time_of(physical, known)
+            given = {named.name: evaluate(named.sql, known) for named in physical.outputs}
+            yield given, _time_of(physical, known), 1 if change is None else known[change.lower()]
 
 
 def _time_of(physical: Physical, row: Mapping[str, Any]) -> int:
     """A row's own time, or the last moment of its window; of a sliding window, the time of the row that it is of."""
     if row.get(ROWTIME) is not None:
         return micros_of(row[ROWTIME])
-    if row.get("window_end") is None:
-        return 0  # a group without a window has no time
     window = physical.operator.window if isinstance(physical.operator, AggregateWindows) else None
     return micros_of(row["window_end"]) - ((window.lookahead or 0) if isinstance(window, Slide) else 1)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from eventide.plan.joins import Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.joins import AnyTime, Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
+from eventide.testing.change_join import ChangeJoin
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
 from eventide.testing.operators import (
     Cumulations,
@@ -14,10 +15,10 @@ from eventide.testing.operators import (
     OrderedForward,
     Panes,
     PlainForward,
-    Ranking,
     Sessions,
     Slides,
 )
+from eventide.testing.ranking import RankChanges, Ranking
 from eventide.testing.session_join import SessionJoin
 
 
@@ -29,8 +30,9 @@ def operator(physical: Physical) -> Operator:
             return _windows(physical, window)
         case JoinRows():
             return _join(physical, physical.operator)
-        case RankRows():
-            return Ranking(physical, physical.operator)
+        case RankRows(told=told):
+            rank = physical.operator
+            return Ranking(physical, rank) if told is None else RankChanges(physical, rank, told)
 
 
 def _windows(physical: Physical, window: Window) -> Operator:
@@ -59,3 +61,5 @@ def _join(physical: Physical, join: JoinRows) -> Operator:
             return IntervalJoin(physical, join, join.bound)
         case Asof():
             return AsofJoin(physical, join, join.bound)
+        case AnyTime():
+            return ChangeJoin(physical, join, join.bound)

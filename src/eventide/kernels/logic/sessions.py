@@ -1,7 +1,7 @@
 """Session windows: events of a group no more than `gap` apart belong together; the window ends `gap` after the last.
 
 A batch is first cut into islands by itself; the islands then meet the stored sessions of the same groups, and whatever
-touches is merged. Only the buckets of groups that the batch names are read; see `keyed` for what that costs.
+touches is merged. Only the buckets of groups that the batch names are read; see `keyed_table` for what that costs.
 
 A row is late if its island, joined with the open sessions that it touches, is closed under the watermark: so a row that
 is too old by itself is taken when an open session, or a newer row of the same batch, takes it.
@@ -30,7 +30,7 @@ from eventide.kernels.state.keyed_table import (
     BucketRows,
     Directory,
     hashes_of,
-    unmarked,
+    new_groups,
 )
 from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.grouping import group_rows
@@ -163,7 +163,7 @@ class Sessions(OpenGroupsKernel):
         group = runs.group[island]
         bounds = [pa.array(runs.start[island]), pa.array(runs.end[island])]
         columns = [*bounds, *[key.take(pa.array(group)) for key in keys], *partial.columns[1:]]
-        return unmarked(columns, hashes[group], self._aggregation.schema), group
+        return new_groups(columns, hashes[group], self._aggregation.schema), group
 
     def _join(self, found: _Found, fresh: pa.Table, group: Ints, watermark: int | None, output: Output) -> pa.Table:
         """Stored sessions and new islands merged where they touch."""
@@ -173,7 +173,7 @@ class Sessions(OpenGroupsKernel):
         start, end = runs.start[runs.number], runs.end[runs.number]
         moved = with_column(with_column(held, START, start[:count]), END, end[:count])
         grown = (ints(held, START) != start[:count]) | (ints(held, END) != end[:count])
-        moved = with_column(moved, EPOCH, np.where(grown, 0, ints(held, EPOCH)))  # another window, emitted never yet
+        moved = with_column(moved, EPOCH, np.where(grown, 0, ints(held, EPOCH)))  # another window, never emitted
         fresh = with_column(with_column(fresh, START, start[count:]), END, end[count:])
         stored = np.bincount(runs.number[:count], minlength=len(runs.start))
         output.events["windows_opened"] += int((stored == 0).sum())

@@ -6,8 +6,8 @@ received so far, those of the same batch included; with it, when the watermark h
 lateness). The window of a row is the one that it triggers: a row is late when that one is closed, and is then in no
 other either.
 
-Stored are the partials per group and moment, in buckets by key (see `keyed`), as long as some trigger may still need
-them. The number of rows of a moment minus its emissions is the number of triggers that wait.
+The partials per group and moment are stored in buckets by key (see `keyed_table`) as long as some trigger needs them.
+The number of rows of a moment minus its emissions is the number of triggers that wait.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from eventide.kernels.vector.grouping import group_rows
 from eventide.kernels.vector.intervals import by_group_and_time, last_at_or_before
 from eventide.plan.windows import Slide
 
-_MARKS = (pa.field(EPOCH, pa.int32()), pa.field(HASH, pa.int64()))
-_ROWS = AggregateSpec("rows", "count", (), (), pa.int64())  # behind the user's aggregates: how many rows a moment has
+_STATUS = (pa.field(EPOCH, pa.int32()), pa.field(HASH, pa.int64()))
+_ROWS = AggregateSpec("rows", "count", (), (), pa.int64())  # after the user's aggregates: how many rows a moment has
 _RANGE = "range"
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Slides(KeyedKernel):
         self._lateness, self._past = spec.allowed_lateness, spec.past
         self._side_rows = spec.side_rows
         keys = [packed for _, packed in spec.keys]
-        self._stored = Aggregation((START,), keys, spec.key_types, (*spec.aggregates, _ROWS), _MARKS)
+        self._stored = Aggregation((START,), keys, spec.key_types, (*spec.aggregates, _ROWS), _STATUS)
         self._ranges = Aggregation((_RANGE,), (), (), spec.aggregates)
         self._rows_column = f"s{len(spec.aggregates)}_0"
         self._schema = spec.main_schema
