@@ -124,6 +124,8 @@ class Definitions:
 
     def _go_on(self, statement: st.Create, name: str) -> list[str]:
         """Let what is there go on as the statement says; returns what is different now."""
+        if statement.text == self._catalog.text(name):
+            return []
         new = self._catalog.redefined(name, statement.text)
         if isinstance(statement, st.CreateTable) and new.tables != self._catalog.tables:
             help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
