@@ -124,6 +124,7 @@ def test_what_cannot_go_on_is_refused_and_changes_nothing(tmp_path: Path, db_fac
     assert len(texts(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_streams_that_read_a_changed_stream_go_on_with_it(db: Database) -> None:
     db.execute(f"{OLD} CREATE STREAM p AS SELECT k, total FROM o WHERE total > 0")
     db.write("s", [("a", 1, 100), ("a", 1, 1500)])
@@ -137,6 +138,7 @@ def test_streams_that_read_a_changed_stream_go_on_with_it(db: Database) -> None:
     assert got == [(1, 0), (1, 2)]
 
 
+@pytest.mark.slow
 def test_a_fused_scan_goes_on_under_another_text(tmp_path: Path, db_factory: DatabaseFactory) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -156,6 +158,7 @@ def test_a_fused_scan_goes_on_under_another_text(tmp_path: Path, db_factory: Dat
     assert rows(second, "k", "total", "n") == [("a", 7, None)]
 
 
+@pytest.mark.slow
 def test_a_running_stream_is_altered_without_losing_a_row(db: Database) -> None:
     db.execute(OLD)
     db.start()

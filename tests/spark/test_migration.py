@@ -50,6 +50,7 @@ def test_a_stream_begins_anew_and_its_sinks_get_what_they_had_not(tmp_path: Path
     assert not layout.before.exists()
 
 
+@pytest.mark.slow
 def test_sources_that_have_forgotten_rows_leave_everything_as_it_was(
     tmp_path: Path, db_factory: DatabaseFactory
 ) -> None:
