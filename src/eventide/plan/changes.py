@@ -15,7 +15,7 @@ from eventide.plan.difference import bound_text, emit_text, join_emit_text, rank
 from eventide.plan.identity import aggregate_identities, column_identities, key_identities, resolved
 from eventide.plan.logical import Named, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, OverRows, Physical, RankRows
 from eventide.plan.planner import plan
 from eventide.plan.verdicts import Difference, Verdict, cannot, changed, goes_on, next_window
 from eventide.plan.windows import Session, Slide, Unbounded
@@ -26,6 +26,7 @@ _KIND: dict[type, str] = {
     ForwardRows: "rows that are forwarded",
     JoinRows: "a join",
     RankRows: "places of rows",
+    OverRows: "aggregates over frames of rows",
 }
 
 
@@ -86,7 +87,9 @@ def _operator(old: Physical, new: Physical) -> Iterator[Difference]:
         yield from _join(old, new, before, after)
     elif isinstance(before, RankRows) and isinstance(after, RankRows):
         yield from _rank(old, new, before, after)
-    what = "where" if isinstance(after, JoinRows | RankRows) else "having"
+    elif isinstance(before, OverRows) and isinstance(after, OverRows):
+        yield from _over(old, new, before, after)
+    what = "having" if isinstance(after, AggregateWindows) else "where"
     words = [(each, _meanings(each)) for each in (old, new)]
     held = [None if each.having is None else _in_words(each.having, means) for each, means in words]
     if held[0] != held[1]:
@@ -219,6 +222,21 @@ def _rank(old: Physical, new: Physical, before: RankRows, after: RankRows) -> It
         yield goes_on(changed("place", *texts), "for rows that have not left yet")
     if old.emit.allowed_lateness != new.emit.allowed_lateness:
         yield _lateness(old.emit.allowed_lateness, new.emit.allowed_lateness)
+
+
+def _over(old: Physical, new: Physical, before: OverRows, after: OverRows) -> Iterator[Difference]:
+    why = "what is kept of the rows so far is what the old frames need"
+    yield from _keys(old, new, why)
+    if before.frame != after.frame:
+        yield cannot("frame", why)
+    calls = [", ".join(aggregate_identities(each).values()) for each in (old, new)]
+    if calls[0] != calls[1]:
+        yield cannot(changed("aggregates", *calls), why)
+    columns = [", ".join(column.name for column in each.inputs[0].columns) for each in (old, new)]
+    if columns[0] != columns[1]:
+        yield cannot(changed("columns of the rows", *columns), why)
+    if before.ttl != after.ttl:
+        yield goes_on("state_ttl")
 
 
 def _places(old: Physical, new: Physical, before: RankRows, after: RankRows) -> Iterator[Difference]:

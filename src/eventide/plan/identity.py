@@ -13,7 +13,7 @@ from sqlglot import expressions as exp
 
 from eventide.plan.logical import Explode, Filter, Lookup
 from eventide.plan.names import quoted
-from eventide.plan.physical import AggregateWindows, Input, PackedAggregate, Physical
+from eventide.plan.physical import AggregateWindows, Input, OverRows, PackedAggregate, Physical
 
 _Definitions = Mapping[str, exp.Expression]  # by the name of a column, in lower case
 
@@ -26,7 +26,7 @@ def key_identities(physical: Physical) -> tuple[str, ...]:
 
 def aggregate_identities(physical: Physical) -> dict[str, str]:
     """What each aggregate means, by its name in the plan; equal texts mean the same state."""
-    calls = physical.operator.aggregates if isinstance(physical.operator, AggregateWindows) else ()
+    calls = physical.operator.aggregates if isinstance(physical.operator, AggregateWindows | OverRows) else ()
     return {call.name: _aggregate(physical, call) for call in calls}
 
 

@@ -29,7 +29,7 @@ from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.refreshing import Refreshing
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
-from eventide.spark.session import SparkOptions, default_shards, frame_of
+from eventide.spark.session import SparkOptions, default_shards
 from eventide.spark.settings import STREAMING
 from eventide.spark.side_output import SideOutput
 from eventide.storage.inbox import Entry
@@ -84,9 +84,9 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     physical = plan(stream)
     spark = _session(frames)
     _refuse_heartbeat(physical)
-    tables = {name: frame_of(spark, read_table(spark, table)) for name, table in tables_of(stream.query).items()}
+    tables = {name: read_table(spark, table) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
-    context = SourceContext(spark, None, Path(), frames={**frames, **tables})
+    context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
     return compile_stream(physical, context, shards, typed=True).frame
 
 
