@@ -37,7 +37,8 @@ class Streams:
         """A stream, ready to start, as are those that it reads."""
         for read in self._catalog.reads(name):
             self.open(read)
-        return self._engine.open(self._catalog.stream(name), self._catalog.sinks_of(name), self._catalog.sinks)
+        stream, sinks = self._catalog.stream(name), self._catalog.sinks
+        return self._engine.open(stream, self._catalog.sinks_of(name), sinks, self._catalog.text(name))
 
     def process(self) -> None:
         """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""

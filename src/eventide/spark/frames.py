@@ -22,7 +22,7 @@ from eventide.plan.logical import Stream
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import tables_of
-from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.refreshing import Refreshing
@@ -182,7 +182,9 @@ class _FrameEngine(Engine):
         )
         self._asked_shards = None  # a setting of the session is not a request for this stream
 
-    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
+    def _compile(
+        self, physical: Physical, shards: int, decodes: bool = False, origin: Origin | None = None
+    ) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
         context = SourceContext(
@@ -193,7 +195,7 @@ class _FrameEngine(Engine):
             orders=self._layout.shed_orders(physical.stream.name),
             tables=TableFiles(self._layout.tables, self._layout.table_log(physical.stream.name)),
         )
-        return compile_stream(physical, context, shards, typed=True)
+        return compile_stream(physical, context, shards, typed=True, origin=origin)
 
     def _router(
         self,
