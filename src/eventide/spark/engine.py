@@ -36,7 +36,7 @@ from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.inputs import unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
-from eventide.spark.running import RunningStream
+from eventide.spark.running import Need, RunningStream
 from eventide.spark.side import SideOutput
 from eventide.spark.side_channel import Channel
 from eventide.spark.stream_output import StreamOutput
@@ -105,7 +105,7 @@ class Engine:
             stream.name,
             self._layout.stream(stream.name),
             compiled,
-            partial(self._decoding, stream, physical),
+            partial(self._replanned, stream, physical),
             router,
             inbox,
             spools,
@@ -271,7 +271,7 @@ class Engine:
     def _session(self, shards: int) -> SparkSession:
         return sessions.streaming_session(self.spark, shards, self._local_speed)
 
-    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
+    def _compile(self, physical: Physical, shards: int, decodes: bool = False, guards: bool = False) -> Compiled:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
         physical = replace(physical, inputs=opened)
@@ -287,18 +287,27 @@ class Engine:
             orders=self._layout.shed_orders(name),
         )
         try:
-            compiled = compile_stream(physical, context, shards, decodes=decodes)
+            compiled = compile_stream(physical, context, shards, decodes=decodes, guards=guards)
         except REFUSED as error:
             raise SqlError(first_sentence(error)) from None
         sessions.start_workers(session)
         return compiled
 
-    def _decoding(self, stream: logical.Stream, physical: Physical) -> Compiled:
-        """The stream with Spark ready, from now on, to decode the lines that its scans cannot."""
+    def _replanned(self, stream: logical.Stream, physical: Physical, need: Need) -> Compiled | None:
+        """The stream as it runs from now on, with a plan that has what its batch needs; None if there is none."""
         path = self._layout.plan(stream.name)
-        write_json(path, {**read_json(path), "decodes": True})
-        _, compiled = self._settings(stream, physical)
+        kept = read_json(path)
+        compiled = self._compiled_as(physical, {**kept, need.value: True})
+        if need is Need.GUARDS and not compiled.guarded:
+            return None
+        write_json(path, {**kept, need.value: True})
         return compiled
+
+    def _compiled_as(self, physical: Physical, kept: Mapping[str, Any]) -> Compiled:
+        """The stream with what its checkpoint says of its plan."""
+        as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
+        decodes, guards = (kept.get(need.value, False) for need in (Need.DECODING, Need.GUARDS))
+        return self._compile(as_kept, kept["shards"], decodes, guards)
 
     def _settings(self, stream: logical.Stream, physical: Physical) -> tuple[dict[str, Any], Compiled]:
         """What was fixed when the stream first ran: its meaning, its place, its shards, its identity, and who reads its
@@ -331,8 +340,7 @@ class Engine:
                 help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
                 "fixed for its life",
             )
-        as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
-        compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False))
+        compiled = self._compiled_as(physical, kept)
         if list(compiled.fused) != kept["fused"]:
             raise CheckpointError(
                 f"stream {stream.name} has begun with a fused scan, and Spark's own reader would not know which "

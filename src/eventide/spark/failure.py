@@ -18,9 +18,15 @@ _RAISED = re.compile(
     rf"{re.escape(_TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
+_MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|Java heap space|Python worker exited unexpectedly")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _HELP = "nothing is lost: fix the cause and run it again from the same checkpoint"
 _ROOM = "nothing is lost: free some space and run it again from the same checkpoint"
+
+
+def is_of_memory(text: str) -> bool:
+    """Whether Spark's report says that memory ran out."""
+    return _MEMORY.search(text) is not None
 
 
 def failure_of(stream: str, text: str) -> EventideError:

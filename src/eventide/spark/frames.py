@@ -81,7 +81,9 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     spark = _session(frames)
     _refuse_heartbeat(physical)
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
-    return compile_stream(physical, SourceContext(spark, None, Path(), frames=frames), shards, typed=True).frame
+    context = SourceContext(spark, None, Path(), frames=frames)
+    # nobody would start the query again with guards if it stopped for lack of them
+    return compile_stream(physical, context, shards, typed=True, guards=True).frame
 
 
 def rows(stream: Stream, frames: Frames) -> DataFrame:
@@ -146,9 +148,13 @@ class DeliveringRouter(Router):
     def _take(self, frame: DataFrame, batch: int) -> None:
         kept = frame.persist()  # or Spark would run the whole batch again for each part of it
         try:
-            accounts = [row[0] for row in kept.where(F.col(TAG) == "account").select(ACCOUNT).collect()]
+            is_failed_result = (F.col(TAG) == "side") & F.col(f"{SIDE}.shard").isNull()
+            found = [
+                row[0] for row in kept.where((F.col(TAG) == "account") | is_failed_result).select(ACCOUNT).collect()
+            ]
+            accounts = [account for account in found if account is not None]
             if accounts and not self.results.has(batch):
-                self._deliver(kept, self._account(batch, accounts))
+                self._deliver(kept, self._account(batch, accounts, len(found) - len(accounts)))
         finally:
             kept.unpersist()
 
@@ -171,7 +177,7 @@ class _FrameEngine(Engine):
         )
         self._asked_shards = None  # a setting of the session is no wish for this stream
 
-    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
+    def _compile(self, physical: Physical, shards: int, decodes: bool = False, guards: bool = False) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
         context = SourceContext(
@@ -181,7 +187,7 @@ class _FrameEngine(Engine):
             frames=self._frames,
             orders=self._layout.shed_orders(physical.stream.name),
         )
-        return compile_stream(physical, context, shards, typed=True)
+        return compile_stream(physical, context, shards, typed=True, guards=guards)
 
     def _router(
         self,
@@ -227,7 +233,7 @@ class FluentQuery:
 
     @property
     def is_active(self) -> bool:
-        return self._running.is_active
+        return self._running.goes_on
 
     def process_all(self) -> None:
         """Return when all that is there has been taken in and given out; raises why the query failed, if it did."""
@@ -295,6 +301,8 @@ class FluentQuery:
     def _keep_time(self) -> None:
         while self._live:
             with self._guard:
+                if self._live:
+                    self._running.keep_running()
                 if self._live and self._running.is_active:
                     self._running.beat()
             time.sleep(_BEAT_SECONDS)

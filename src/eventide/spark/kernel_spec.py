@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from dataclasses import replace
 from types import ModuleType
 
 import pyarrow as pa
@@ -15,15 +16,16 @@ from eventide.errors import SqlError
 from eventide.kernels.aggregates import OF_NUMBERS, UserAggregate, aggregates
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.joins import Asof
-from eventide.plan.kernel_spec import KernelTypes, kernel_spec
+from eventide.plan.kernel_spec import KernelTypes, kernel_spec, trials
 from eventide.plan.modes import JoinKind
 from eventide.plan.physical import AggregateWindows, JoinRows, PackedAggregate, Physical
 from eventide.spark.analysis import Analyzed, parsed_type
+from eventide.spark.guard import Guard
 from eventide.tasks.expressions import Column, Condition
 from eventide.tasks.portable import NotPortableError, portable
 
 
-def spec_of(physical: Physical, analyzed: Analyzed) -> IntakeSpec:
+def spec_of(physical: Physical, analyzed: Analyzed, guard: Guard) -> IntakeSpec:
     condition = None
     if isinstance(physical.operator, AggregateWindows):
         _check_numbers(physical.operator, analyzed)
@@ -35,7 +37,10 @@ def spec_of(physical: Physical, analyzed: Analyzed) -> IntakeSpec:
         user=_user,
         condition=condition,
     )
-    return kernel_spec(physical, types)
+    spec = kernel_spec(physical, types)
+    tried = trials(physical, spec) if guard.is_on else ()
+    guard.guarded += [trial.sql for trial in tried]
+    return replace(spec, trials=tried)
 
 
 def filtered_by_spark(physical: Physical, spec: IntakeSpec) -> str | None:

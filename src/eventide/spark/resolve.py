@@ -22,16 +22,18 @@ from eventide.eventtime.resolution import (
     FROM_METADATA,
     FROM_PROCESSING,
     IS_FUTURE,
+    IS_NO_ROW,
     IS_UNDECODABLE,
     IS_UNPARSEABLE,
     METADATA_COLUMNS,
     ORDER,
 )
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
-from eventide.plan.logical import Source
+from eventide.plan.logical import Named, Source
 from eventide.plan.names import backticked, field_path
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
+from eventide.spark.guard import Guard
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PRIORITY
 
 CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
@@ -45,7 +47,7 @@ def carried(source: Source) -> tuple[str, ...]:
     return (*CARRIED, ARRIVED, KEPT, NOW, PRIORITY) if source.admission.sheds else (*CARRIED, ARRIVED, KEPT)
 
 
-def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
+def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool, guard: Guard) -> DataFrame:
     """`frame` with the user's columns and `carried`; `event_time` False gives processing time whatever is declared."""
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
@@ -67,36 +69,45 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     )
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
     users = [F.col(backticked(f.name)) for f in schema.fields]
-    return frame.select(
+    resolved = frame.select(
         *users,
         SEQ,
         F.when(~(is_corrupt | unparseable), time).alias(TS),
         how.cast("tinyint").alias(HOW),
         detail.alias(DETAIL),
         _identity(source).alias(DEDUP),
-        (_carried_watermark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(CARRIED_WATERMARK),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
-        *_limited(frame, source, now),
+        *_arrivals(source, now),
     )
+    resolved, watermark = _carried_watermark(resolved, source if event_time else None, guard)
+    resolved = resolved.withColumn(CARRIED_WATERMARK, watermark)
+    if source.admission is not None and source.admission.sheds:
+        resolved, priority = _priority(resolved, source, source.admission.priority_sql, guard)
+        resolved = resolved.withColumn(PRIORITY, priority.cast("string"))
+    return resolved.select(*users, *carried(source))
 
 
-def _limited(frame: DataFrame, source: Source, now: Column) -> list[Column]:
+def _arrivals(source: Source, now: Column) -> list[Column]:
     """What a source with limits needs to know of a row."""
     if source.admission is None:
         return []
     columns = [F.coalesce(RECEIVED, now).alias(ARRIVED), F.lit(True).alias(KEPT)]
-    if not source.admission.sheds:
-        return columns
-    sql = source.admission.priority_sql
-    priority = F.lit(None) if sql is None else F.expr(sql)
+    return [*columns, now.alias(NOW)] if source.admission.sheds else columns
+
+
+def _priority(frame: DataFrame, source: Source, sql: str | None, guard: Guard) -> tuple[DataFrame, Column]:
+    """What matters more, where rows may be shed."""
+    if sql is None:
+        return frame, F.lit(None)
     try:
-        _ = frame.select(priority.alias("p")).schema
+        _ = frame.select(F.expr(sql).alias("p")).schema
     except REFUSED as error:
         raise OptionError(
             f"source {source.name}: sla.priority: {first_sentence(error)}",
             help="write low, medium, high, critical, or an expression over the source's columns that gives one of them",
         ) from None
-    return [*columns, now.alias(NOW), priority.cast("string").alias(PRIORITY)]
+    frame, (priority,) = guard.of_rows(frame, [Named("priority", sql)])
+    return frame, priority
 
 
 def judged(applies: Mapping[int, Column]) -> Column:
@@ -143,19 +154,20 @@ def _metadata(source: Source, schema: StructType) -> list[Column]:
     return found
 
 
-def _carried_watermark(frame: DataFrame, source: Source) -> Column:
-    """The watermark that WATERMARK FOR takes from the row, read as the event time is."""
-    if source.watermark_sql is None or source.event_time is None:
-        return F.lit(None).cast("bigint")
+def _carried_watermark(frame: DataFrame, source: Source | None, guard: Guard) -> tuple[DataFrame, Column]:
+    """The watermark that WATERMARK FOR takes from the row, read as the event time is; NULL without a source."""
+    if source is None or source.watermark_sql is None or source.event_time is None:
+        return frame, F.lit(None).cast("bigint")
     expression, what = F.expr(source.watermark_sql), f"source {source.name}: WATERMARK FOR"
     try:
         kind = frame.select(expression.alias("t")).schema["t"].dataType
     except REFUSED as error:
         raise SqlError(f"{source.watermark_sql}: {first_sentence(error)}") from None
+    frame, (expression,) = guard.of_rows(frame, [Named("watermark", source.watermark_sql)])
     is_time = isinstance(kind, TimestampType)
     parser = event_time_types.resolve(source.event_time.type)
     carried = timestamp_micros(expression, kind, what) if is_time else micros(expression, kind, parser, what)
-    return F.when(carried <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), carried)
+    return frame, F.when(carried <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), carried)
 
 
 def _identity(source: Source) -> Column:
@@ -169,13 +181,13 @@ def _identity(source: Source) -> Column:
     return F.when(present, F.concat(F.lit(f"{source.name}:"), F.to_json(F.struct(*columns))))
 
 
-def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFrame:
+def override(frame: DataFrame, users: list[str], sql: str, skew: int, guard: Guard) -> DataFrame:
     """The time that the query itself names, where it is not NULL, in place of what the scan found."""
-    expression = F.when(F.col(KEPT), F.expr(sql)) if KEPT in frame.columns else F.expr(sql)
+    frame, (expression,) = guard.of_rows(frame, [Named("time", sql)])
     type = frame.select(expression.alias("t")).schema["t"].dataType
     time = timestamp_micros(expression, type, f"the window's time {sql}")
     now = F.unix_micros(F.current_timestamp())
-    given = time.isNotNull() & (F.col(HOW) != IS_UNDECODABLE)
+    given = time.isNotNull() & (F.col(HOW) < IS_NO_ROW)
     how = F.when(given & (time > now + F.lit(skew)), IS_FUTURE).when(given, DECLARED).otherwise(F.col(HOW))
     return frame.select(
         *[F.col(backticked(name)) for name in users],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from eventide.eventtime.heartbeat import Heartbeat
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
-from eventide.spark.failure import failure_of
+from eventide.spark.failure import failure_of, is_of_memory
 from eventide.spark.router import Router
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.stream_output import StreamOutput
@@ -25,15 +27,24 @@ from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
 from eventide.storage.unreadable import UnreadableFiles
 
+_LOG = logging.getLogger("eventide")
+
+
+class Need(Enum):
+    """What a plan may lack for a batch; the value is its name in the checkpoint."""
+
+    DECODING = "decodes"  # Spark decodes lines that fused scans cannot
+    GUARDS = "guards"  # rows for which an expression raises become errors
+
 
 class RunningStream:
     """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks, `upstreams`
     the outputs of the streams that it reads, by the names that it knows them by. Of the sources in `judged` only
     shards know which rows are admitted, so that tasks cannot say what watermark they allow.
 
-    Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
-    no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
-    that has.
+    Most streams never meet a line that only Spark can decode, nor a row for which an expression raises. So the first
+    plan is made for neither; a query that stops at one starts again, once in a stream's life for each `Need`, with the
+    same batch and a plan that has what it needs.
     """
 
     def __init__(
@@ -41,7 +52,7 @@ class RunningStream:
         name: str,
         folder: Path,
         compiled: Compiled,
-        decoding: Callable[[], Compiled],
+        replan: Callable[[Need], Compiled | None],
         router: Router,
         inbox: Inbox,
         spools: dict[str, Spool],
@@ -54,7 +65,8 @@ class RunningStream:
     ) -> None:
         self.name = name
         self.compiled = compiled
-        self._decoding = decoding  # the same stream, with Spark ready to decode the lines that its scans cannot
+        self._replan = replan  # the same stream with what a batch needs; None if it has no use for that
+        self._is_beyond_guards = False
         self.router = router
         self.inbox = inbox
         self._spools = spools
@@ -77,11 +89,13 @@ class RunningStream:
     def is_active(self) -> bool:
         return self._query is not None and self._query.isActive
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the query runs, or will when `keep_running` is called."""
+        return self.is_active or self._need() is not None
+
     def start(self) -> None:
-        if self._must_decode():
-            self.compiled = self._decoding()
-            self.stop()
-        elif self._is_told:
+        if not self._take_up_another_plan() and self._is_told:
             self.stop()
         if self._query is not None:
             self._raise_if_failed()
@@ -190,15 +204,40 @@ class RunningStream:
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
         error = self._error()
-        return None if error is None or self.router.must_decode else self._failure(error)
+        return None if error is None or self._need() is not None else self._failure(error)
 
     def keep_running(self) -> None:
-        """Start the query again if it has stopped at lines that need another plan."""
-        if self._must_decode():
+        """Start the query again if it has stopped at rows that need another plan."""
+        if self._take_up_another_plan():
             self.start()
 
-    def _must_decode(self) -> bool:
-        return self._error() is not None and self.router.must_decode
+    def _need(self) -> Need | None:
+        """What the plan lacks for the batch at which the query has stopped."""
+        error = self._error()
+        if error is None:
+            return None
+        if self.router.must_decode:
+            return Need.DECODING
+        is_sparks = type(self.router.failure).__module__.startswith(("pyspark.", "py4j."))
+        if self.compiled.guarded or self._is_beyond_guards or not is_sparks:
+            return None
+        text = self._report(error)
+        is_known = is_of_memory(text) or checkpoint_damage(self.name, self._folder, text) is not None
+        return None if is_known or type(failure_of(self.name, text)) is not StreamFailedError else Need.GUARDS
+
+    def _take_up_another_plan(self) -> bool:
+        """Make ready for the batch at which the query has stopped, if another plan may help."""
+        need = self._need()
+        compiled = None if need is None else self._replan(need)
+        if compiled is None:
+            self._is_beyond_guards |= need is not None
+            return False
+        if need is Need.GUARDS:
+            cause = failure_of(self.name, self._report(self._error())).message
+            _LOG.warning("%s; from now on rows for which an expression fails are errors, and the others go on", cause)
+        self.compiled = compiled
+        self.stop()
+        return True
 
     def _error(self) -> StreamingQueryException | None:
         return None if self._query is None else self._query.exception()
@@ -209,7 +248,7 @@ class RunningStream:
         try:
             self._query.processAllAvailable()
         except StreamingQueryException as error:
-            if not self._must_decode():
+            if not self._take_up_another_plan():
                 self._is_told = True
                 raise self._failure(error) from None
             self.start()
@@ -226,9 +265,7 @@ class RunningStream:
     def _failure(self, error: Exception) -> EventideError:
         if isinstance(self.router.failure, EventideError):
             return self.router.failure
-        text = (
-            str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
-        )  # Spark's own report leaves its cause out
+        text = self._report(error)
         found = failure_of(self.name, text)
         if isinstance(found, UnreadableFileError):
             UnreadableFiles(self._folder / "scans").note(found.path)
@@ -239,6 +276,10 @@ class RunningStream:
         except EventideError as clearer:
             return clearer
         return checkpoint_damage(self.name, self._folder, text) or found
+
+    def _report(self, error: Exception | None) -> str:
+        """All that is known of a failure: Spark's own report leaves its cause out."""
+        return str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""

@@ -1,0 +1,121 @@
+"""What is left of a join's condition, HAVING and the select list, evaluated by Spark behind the operator.
+
+A result for which one of them raises becomes an `error` payload, if guards are on. The rows that it was made of have
+been used: the result is counted apart (`failed_results`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql.types import DataType
+
+from eventide.eventtime.resolution import FAILED
+from eventide.kernels.contract import OP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END, WINDOW_START
+from eventide.plan.logical import Named
+from eventide.plan.modes import EmitMode
+from eventide.plan.names import backticked
+from eventide.plan.physical import AggregateWindows, JoinRows, Physical
+from eventide.plan.windows import Slide
+from eventide.spark.guard import Guard, without_guards
+from eventide.spark.pack import ACCOUNT, SIDE, TAG
+from eventide.storage.results import OUTPUT_TIME
+from eventide.tasks.packing import spark_ddl
+from eventide.tasks.select_list import RANK
+
+
+def finished_by_spark(physical: Physical, condition: str | None, wide: DataFrame, guard: Guard) -> DataFrame:
+    """`condition` is what is left of a join's; main rows only are evaluated."""
+    for each in (condition, physical.having):
+        if each is not None:
+            wide, (keeps,) = _evaluated(physical, wide, (Named("condition", each),), guard)
+            wide = without_guards(wide.where((F.col(TAG) != "main") | keeps))
+    wide, values = _evaluated(physical, wide, physical.outputs, guard)
+    outputs = [value.alias(named.name) for value, named in zip(values, physical.outputs, strict=True)]
+    rank = F.col(OP) if physical.emit.mode is EmitMode.CHANGES else F.lit(None).cast("int")
+    return wide.select(TAG, *outputs, SIDE, ACCOUNT, _time(physical).alias(OUTPUT_TIME), rank.alias(RANK))
+
+
+def before_end(physical: Physical) -> int | None:
+    """How long before its window's end the event time of an output row is; None where rows have a time of their own."""
+    if not isinstance(physical.operator, AggregateWindows):
+        return None
+    window = physical.operator.window
+    return (window.lookahead or 0) if isinstance(window, Slide) else 1
+
+
+def _time(physical: Physical) -> Column:
+    before = before_end(physical)
+    return F.unix_micros(ROWTIME) if before is None else F.unix_micros(WINDOW_END) - F.lit(before)
+
+
+def _evaluated(
+    physical: Physical, wide: DataFrame, columns: tuple[Named, ...], guard: Guard
+) -> tuple[DataFrame, list[Column]]:
+    if not guard.is_on:
+        return wide, [F.expr(column.sql) for column in columns]
+    is_main = F.col(TAG) == "main"
+    return guard.evaluated(wide, columns, is_main, partial(_marked_result, physical), _users_names(physical))
+
+
+def _marked_result(physical: Physical, wide: DataFrame, failed: Column, why: Column) -> DataFrame:
+    """A result that failed becomes a side row; what only the batch knows of it the router adds."""
+    has_window = WINDOW_START in wide.columns
+    known = {
+        "kind": F.lit("error"),
+        "reason": F.lit(FAILED),
+        "event_time": F.timestamp_micros(_time(physical)),
+        "window_start": F.col(WINDOW_START) if has_window else F.lit(None),
+        "window_end": F.col(WINDOW_END) if has_window else F.lit(None),
+        "group_key": _keys(physical),
+        "original_event": _result(physical, wide),
+        "error_detail": why,
+        "plan_id": F.lit(physical.plan_id),
+    }
+    type = DataType.fromDDL(spark_ddl(SIDE_OUTPUT_SCHEMA))
+    fields = [known.get(name, F.lit(None)).alias(name) for name in SIDE_OUTPUT_SCHEMA.names]
+    side = F.when(failed, F.struct(*fields).cast(type)).otherwise(F.col(SIDE))
+    return wide.withColumns({TAG: F.when(failed, F.lit("side")).otherwise(F.col(TAG)), SIDE: side})
+
+
+def _keys(physical: Physical) -> Column:
+    if not isinstance(physical.operator, AggregateWindows) or not physical.inputs[0].keys:
+        return F.lit("{}")
+    keys = [F.col(f"__k{place}").alias(key.name) for place, key in enumerate(physical.inputs[0].keys)]
+    return _json(keys)
+
+
+def _result(physical: Physical, wide: DataFrame) -> Column:
+    """The result as JSON, with the names that its columns have for the user; of a pair each side apart."""
+    names = _users_names(physical)
+    if not isinstance(physical.operator, JoinRows):
+        shown = [column for column in wide.columns if column in names or not column.startswith("__")]
+        return _json([F.col(backticked(column)).alias(names.get(column, column)) for column in shown])
+    sides = {
+        side: [F.col(column.name).alias(names[column.name]) for column in columns]
+        for side, columns in (("left", physical.operator.left), ("right", physical.operator.right))
+    }
+    return _json([F.struct(*columns).alias(side) for side, columns in sides.items() if columns] or [F.lit(1)])
+
+
+def _json(columns: list[Column]) -> Column:
+    return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+
+
+def _users_names(physical: Physical) -> dict[str, str]:
+    """What the user calls the columns that the operator gives."""
+    first = physical.inputs[0]
+    match physical.operator:
+        case AggregateWindows(aggregates=aggregates):
+            keys = {f"__k{place}": key.name for place, key in enumerate(first.keys)}
+            return keys | {call.name: call.sql for call in aggregates}
+        case JoinRows(left=left, right=right):
+            found: dict[str, str] = {}
+            for side, columns in enumerate((left, right)):
+                own = next(input for input in physical.inputs if input.side == side)
+                users = {original.sql: original.name for original in own.originals}
+                found |= {column.name: users[column.sql] for column in columns}
+            return found
+        case _:
+            return {}
