@@ -48,6 +48,7 @@ class Source:
     dedup: Dedup | None = None
     idle_timeout: int | None = None
     max_future_skew: int = 300_000_000
+    refuses_empty_rows: bool = False  # whether a row in which every declared column is NULL is an error
     admission: AdmissionSpec | None = None  # None: every row is admitted
     options: Mapping[str, str] = field(default_factory=dict)
 
@@ -227,6 +228,7 @@ class StreamOptions:
     shards: int | None = None
     event_time: bool = True  # False ('eventtime.enabled' = 'false'): the time at which a row is processed counts
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
+    checked_sums: bool = False  # whether a sum of integers that BIGINT cannot hold is an error, or wraps around
 
 
 @dataclass(frozen=True)

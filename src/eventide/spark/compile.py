@@ -21,7 +21,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze
-from eventide.spark.finishing import before_end, finished_by_spark
+from eventide.spark.finishing import WIDE, before_end, checked_sums, finished_by_spark
 from eventide.spark.guard import Guard
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
@@ -39,6 +39,7 @@ from eventide.tasks.surveying import Surveying
 class Compiled:
     """A stream that is ready to start. `frame` has tagged blobs, or rows of all kinds; see `finished_by_spark`."""
 
+    physical: Physical
     frame: DataFrame
     spec: IntakeSpec
     outputs: pa.Schema
@@ -106,13 +107,15 @@ def compile_stream(
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if finished is None:
+        sums = checked_sums(physical, analyzed.results)
+        main = StructType([StructField(f.name, WIDE) if f.name in sums else f for f in analyzed.main.fields])
         decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(physical.plan_id)
-        unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
-        wide = frame.mapInArrow(unpacker, _wide_schema(analyzed.main))
-        frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, guard)
+        unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
+        wide = frame.mapInArrow(unpacker, _wide_schema(main))
+        frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)
     outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
     fused = tuple(each.fusion is not None for each in inputs)
-    return Compiled(frame, spec, outputs, originals, fused, tuple(guard.guarded))
+    return Compiled(physical, frame, spec, outputs, originals, fused, tuple(guard.guarded))
 
 
 def _packing(
@@ -162,7 +165,7 @@ def _wide_schema(main: StructType) -> StructType:
 
 def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec) -> Finish | None:
     """HAVING and the select list, evaluated where the kernel runs; None if only Spark can."""
-    if filtered_by_spark(physical, spec) is not None:
+    if filtered_by_spark(physical, spec) is not None or checked_sums(physical, analyzed.results):
         return None
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+EMBEDDED = "embedded"  # the connector of rows that are written by this process
 _LAST_DELIVERIES_SECONDS = 5.0  # for side sinks, when a stream is let go
 
 
@@ -113,6 +114,7 @@ class Engine:
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
             partial(_check_sources, physical),
+            any(source.connector not in (EMBEDDED, CONNECTOR) for source in read.values()),
             frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
             self._shedding(stream.name, read.values()),
         )
@@ -266,7 +268,7 @@ class Engine:
         self.reset()
         if self._owns_spark:
             self._owns_spark = False
-            sessions.release()
+            sessions.release(self.spark)
 
     def _session(self, shards: int) -> SparkSession:
         return sessions.streaming_session(self.spark, shards, self._local_speed)

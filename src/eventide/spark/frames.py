@@ -285,6 +285,7 @@ class FluentQuery:
         with self._guard:
             try:
                 if graceful:
+                    self._running.drain()
                     self._running.flush()
             finally:
                 self._running.stop()

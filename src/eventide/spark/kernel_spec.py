@@ -14,12 +14,14 @@ from pyspark.sql.types import StringType
 from eventide.connectors.arrow_types import to_arrow
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import OF_NUMBERS, UserAggregate, aggregates
+from eventide.kernels.aggregates.basic import WIDE_SUM
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.joins import Asof
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec, trials
 from eventide.plan.modes import JoinKind
 from eventide.plan.physical import AggregateWindows, JoinRows, PackedAggregate, Physical
 from eventide.spark.analysis import Analyzed, parsed_type
+from eventide.spark.finishing import checked_sums
 from eventide.spark.guard import Guard
 from eventide.tasks.expressions import Column, Condition
 from eventide.tasks.portable import NotPortableError, portable
@@ -31,9 +33,10 @@ def spec_of(physical: Physical, analyzed: Analyzed, guard: Guard) -> IntakeSpec:
         _check_numbers(physical.operator, analyzed)
     elif isinstance(physical.operator, JoinRows):
         condition = _condition(physical.operator, analyzed)
+    results = {name: to_arrow(field.dataType) for name, field in analyzed.results.items()}
     types = KernelTypes(
         packed=tuple({name: to_arrow(field.dataType) for name, field in side.items()} for side in analyzed.packed),
-        results={name: to_arrow(field.dataType) for name, field in analyzed.results.items()},
+        results=results | dict.fromkeys(checked_sums(physical, analyzed.results), WIDE_SUM),
         user=_user,
         condition=condition,
     )

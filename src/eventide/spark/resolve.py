@@ -21,6 +21,7 @@ from eventide.eventtime.resolution import (
     DECLARED,
     FROM_METADATA,
     FROM_PROCESSING,
+    IS_EMPTY,
     IS_FUTURE,
     IS_NO_ROW,
     IS_UNDECODABLE,
@@ -61,6 +62,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     how = judged(
         {
             IS_UNDECODABLE: is_corrupt,
+            IS_EMPTY: _is_empty(source, schema),
             IS_UNPARSEABLE: unparseable,
             IS_FUTURE: future,
             DECLARED: declared.isNotNull() if event_time else F.lit(True),
@@ -85,6 +87,13 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         resolved, priority = _priority(resolved, source, source.admission.priority_sql, guard)
         resolved = resolved.withColumn(PRIORITY, priority.cast("string"))
     return resolved.select(*users, *carried(source))
+
+
+def _is_empty(source: Source, schema: StructType) -> Column:
+    """Whether the row is an error because none of the declared columns has a value."""
+    if not source.refuses_empty_rows:
+        return F.lit(False)
+    return F.coalesce(*[F.col(backticked(field.name)).cast("string") for field in schema.fields]).isNull()
 
 
 def _arrivals(source: Source, now: Column) -> list[Column]:

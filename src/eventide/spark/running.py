@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -15,11 +16,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
+from eventide.plan.growing import growing
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
-from eventide.spark.failure import failure_of, is_of_memory
+from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
 from eventide.spark.router import Router
+from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
@@ -28,6 +31,7 @@ from eventide.storage.spool import Spool
 from eventide.storage.unreadable import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
+_DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
 
 
 class Need(Enum):
@@ -60,6 +64,7 @@ class RunningStream:
         reads: list[RunningStream],
         heartbeat: Heartbeat,
         check_sources: Callable[[], None],
+        reads_outside: bool,
         judged: frozenset[str] = frozenset(),
         shedding: Shedding | None = None,
     ) -> None:
@@ -74,6 +79,7 @@ class RunningStream:
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
+        self._reads_outside = reads_outside  # whether rows come from sources that others write to
         self._judged = judged
         self._told: dict[str, int] = {}
         self._shedding = shedding
@@ -81,20 +87,24 @@ class RunningStream:
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
+        self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
     @property
     def is_active(self) -> bool:
-        return self._query is not None and self._query.isActive
+        return self._query is not None and not self._jvm.has_ended and self._query.isActive
 
     @property
     def goes_on(self) -> bool:
         """Whether the query runs, or will when `keep_running` is called."""
         return self.is_active or self._need() is not None
 
-    def start(self) -> None:
+    def start(self, **trigger: bool) -> None:
+        """`trigger` is one of Spark's; without it the query takes in what comes until it is stopped."""
+        if self._jvm.has_ended:
+            raise self._lost()
         if not self._take_up_another_plan() and self._is_told:
             self.stop()
         if self._query is not None:
@@ -109,6 +119,8 @@ class RunningStream:
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
+        if trigger:
+            writer = writer.trigger(**trigger)
         try:
             self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
         except Exception as error:
@@ -167,9 +179,23 @@ class RunningStream:
             if name in self._judged and "watermark" in figures
         }
 
+    def drain(self) -> None:
+        """Take in what is there now, and nothing that comes later: a source outside may never be silent."""
+        if not self._reads_outside:
+            self.process()
+            return
+        self.stop()
+        self.publish()
+        self._run_to_end(availableNow=True)
+
     def flush(self) -> None:
-        """Give out everything that has begun by the latest event time, as a graceful stop does."""
-        self.process()
+        """Give out everything that has begun by the latest event time, as a graceful stop does, after `drain`.
+
+        What has come to a source outside in the meantime is taken in by the same batch, in front of the flush, so that
+        no row follows it.
+        """
+        if not self._reads_outside:
+            self.process()
         seen = [
             figures["max_timestamp_seen"]
             for figures in self._account_sources().values()
@@ -178,7 +204,10 @@ class RunningStream:
         if seen:
             with self._publishing:
                 self.inbox.publish([Entry("flush", at=max(seen))])
-            self._wait()
+            if self._reads_outside:
+                self._run_to_end(once=True)
+            else:
+                self._wait()
 
     def idle(self, now: int) -> set[str]:
         """The sources that have been silent for their idle timeout."""
@@ -186,23 +215,25 @@ class RunningStream:
 
     def stop(self) -> None:
         query, self._query = self._query, None
-        if query is None:
+        if query is None or self._jvm.has_ended:
             return
         self._note_watermark(query)
         query.stop()
 
     def watermark(self) -> int | None:
         """Microseconds; None before the first row."""
-        if self._query is not None:
+        if self._query is not None and not self._jvm.has_ended:
             self._note_watermark(self._query)
         return self._watermark
 
     def progress(self) -> Mapping[str, Any]:
         """Spark's newest progress report, empty before the first."""
-        return {} if self._query is None else (self._query.lastProgress or {})
+        return {} if self._query is None or self._jvm.has_ended else (self._query.lastProgress or {})
 
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
+        if self._jvm.has_ended:
+            return None if self._query is None else self._lost()
         error = self._error()
         return None if error is None or self._need() is not None else self._failure(error)
 
@@ -233,28 +264,59 @@ class RunningStream:
             self._is_beyond_guards |= need is not None
             return False
         if need is Need.GUARDS:
-            cause = failure_of(self.name, self._report(self._error())).message
-            _LOG.warning("%s; from now on rows for which an expression fails are errors, and the others go on", cause)
+            cause = failure_of(self.name, self._report(self._error())).message.partition(" stopped: ")[2]
+            _LOG.warning("stream %s: an expression failed for a row, such rows are errors now: %s", self.name, cause)
         self.compiled = compiled
         self.stop()
         return True
 
     def _error(self) -> StreamingQueryException | None:
-        return None if self._query is None else self._query.exception()
+        return None if self._query is None or self._jvm.has_ended else self._query.exception()
+
+    def _run_to_end(self, **trigger: bool) -> None:
+        """Run the query until its trigger ends it."""
+        self.start(**trigger)
+        if self._query is None:
+            return
+        try:
+            self._query.awaitTermination()
+        except Exception as error:
+            self._raise_unless_it_goes_on(error)
+            self._run_to_end(**trigger)
+            return
+        self.stop()
 
     def _wait(self) -> None:
         if self._query is None:
             return
         try:
             self._query.processAllAvailable()
-        except StreamingQueryException as error:
-            if not self._take_up_another_plan():
-                self._is_told = True
-                raise self._failure(error) from None
+        except Exception as error:
+            self._raise_unless_it_goes_on(error)
             self.start()
             self._wait()
             return
         self._note_watermark(self._query)
+
+    def _raise_unless_it_goes_on(self, error: Exception) -> None:
+        """Raise why the query has ended, unless another plan may help."""
+        if self._has_lost_spark(error):
+            raise self._lost() from None
+        if not isinstance(error, StreamingQueryException):
+            raise error
+        if not self._take_up_another_plan():
+            self._is_told = True
+            raise self._failure(error) from None
+
+    def _has_lost_spark(self, error: Exception) -> bool:
+        """Whether the JVM has ended, or is about to: who waits for it hears of that first."""
+        end = time.monotonic() + (_DYING_SECONDS if type(error).__module__.startswith("py4j") else 0.0)
+        while not self._jvm.has_ended and time.monotonic() < end:
+            time.sleep(0.05)
+        return self._jvm.has_ended
+
+    def _lost(self) -> EventideError:
+        return out_of_memory(self.name, "and it ended", growing(self.compiled.physical))
 
     def _raise_if_failed(self) -> None:
         failure = self.failed()
@@ -266,6 +328,8 @@ class RunningStream:
         if isinstance(self.router.failure, EventideError):
             return self.router.failure
         text = self._report(error)
+        if is_of_memory(text):
+            return out_of_memory(self.name, "for one of its tasks", growing(self.compiled.physical))
         found = failure_of(self.name, text)
         if isinstance(found, UnreadableFileError):
             UnreadableFiles(self._folder / "scans").note(found.path)

@@ -90,6 +90,7 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> Source:
         dedup=build.dedup(),
         idle_timeout=options.duration("idle_timeout"),
         max_future_skew=source.max_future_skew if skew is None else skew,
+        refuses_empty_rows=options.text("empty_rows") == "error",
         admission=admission_of(options),
     )
 

@@ -230,6 +230,7 @@ def _stream_options(options: Options) -> StreamOptions:
         options.count("shards"),
         options.flag("eventtime.enabled") is not False,
         options.flag("fused_scan") is not False,
+        options.text("sum.overflow") == "error",
     )
 
 
