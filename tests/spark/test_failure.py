@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventide.errors import CheckpointError, StreamFailedError
-from eventide.spark.failure import failure_of
+from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
 
 HEAD = (
     "[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An error "
@@ -64,3 +64,10 @@ def test_an_exception_without_a_message_is_named() -> None:
 def test_a_long_traceback_is_read_in_time() -> None:
     text = HEAD + "Traceback (most recent call last):\n" + '    File "x.py", line 1\n        call()\n' * 500 + TAIL
     assert failure_of("o", text).message.startswith("stream o stopped: ")
+
+
+def test_where_memory_ran_out_the_expressions_that_may_have_taken_it_are_named() -> None:
+    assert is_of_memory(HEAD + "Caused by: java.lang.OutOfMemoryError: Java heap space" + TAIL)
+    assert not is_of_memory(HEAD + "Caused by: java.io.IOException: first" + TAIL)
+    error = out_of_memory("o", "and it ended", ["size(sequence(1, v))"])
+    assert "stream o stopped: Spark's memory ran out" in error.message and "size(sequence(1, v))" in error.message
