@@ -12,6 +12,8 @@ import pytest
 
 import eventide
 from eventide.database import Database
+from eventide.errors import EngineError
+from eventide.spark.engine import Engine
 from tests.conftest import DatabaseFactory
 
 SOURCE = "CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms)"
@@ -66,8 +68,12 @@ def test_a_row_for_which_an_expression_raises_is_an_error_wherever_it_stands(db:
     assert db.read("o").fetchall()
 
 
+def crash(*_: object) -> None:
+    raise EngineError("crash")
+
+
 def test_rows_that_fail_in_different_places_are_errors_and_the_rest_is_used(
-    db_factory: DatabaseFactory, tmp_path: Path
+    db_factory: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = db_factory(checkpoint=str(tmp_path / "c"))
     db.execute(SOURCE)
@@ -77,6 +83,11 @@ def test_rows_that_fail_in_different_places_are_errors_and_the_rest_is_used(
     )
     bad = [{"k": "%", "v": 1, "ts": 1_100}, {"k": "c", "v": 1, "ts": 1_200}, {"k": "+abc", "v": 1, "ts": 1_300}]
     db.write("s", [{"k": "abcd", "v": 1, "ts": 1_000}, *bad])
+    with monkeypatch.context() as dying, pytest.raises(EngineError, match="crash"):
+        dying.setattr(Engine, "_replanned", crash)  # after the failure, and before guards are noted
+        db.tick()
+    db.close()
+    db = db_factory(checkpoint=str(tmp_path / "c"))
     db.tick()
     expressions = ["concat('a', k) RLIKE k", "unbase64(k) IS NULL", "url_decode(k) <> 'x'"]
     assert [detail.split(" raised ")[0] for detail in details(db, "o")] == expressions

@@ -13,7 +13,8 @@ from types import FrameType
 def interrupts_wait() -> Iterator[list[int]]:
     """In the block Ctrl-C is only noted, in the list that this gives: what the block begins it can end.
 
-    A handler that the block itself installs stays.
+    Behind it the old handler counts, also if the block has installed another: PySpark's would cancel what all streams
+    are doing.
     """
     noted: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -27,5 +28,4 @@ def interrupts_wait() -> Iterator[list[int]]:
     try:
         yield noted
     finally:
-        if signal.getsignal(signal.SIGINT) is note:
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)
