@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.ready-bench
 ARCHIVE := $(VENV)/.class-archive
 DEMO_SECONDS ?= 20
 SOAK_SECONDS ?= 600
-PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/testing tests/admission tests/tasks tests/connectors/files
+PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/testing tests/admission tests/tasks tests/fuzz tests/connectors/files
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,34 +18,27 @@ import pyarrow.compute as pc
 
 from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.connectors.embedded.json_rows import encode_rows
-from eventide.diagnose.describe import describe_columns, describe_object, list_objects, text_result
-from eventide.diagnose.observe import accounting_of, metrics_of, progress_of
-from eventide.diagnose.why import Seen, why
-from eventide.errors import CatalogError, EventideError, OptionError, SourceError, located, suggest
+from eventide.definitions import Definitions, kept_catalog
+from eventide.diagnose.describe import list_objects, text_result
+from eventide.diagnose.observe import accounting_of, progress_of
+from eventide.errors import EventideError, OptionError, SourceError, suggest
+from eventide.inspection import Inspection
 from eventide.kernels.contract import SIDE_KINDS
-from eventide.plan import logical
-from eventide.plan.difference import canonical
-from eventide.plan.explain import explain
-from eventide.plan.planner import plan
 from eventide.result import Result
 from eventide.sql import statements as st
-from eventide.sql.catalog import LATE_SUFFIX, Catalog
+from eventide.sql.catalog import LATE_SUFFIX
 from eventide.sql.dialect import tokenize
 from eventide.sql.functions import refuse_jvm_calls_in
 from eventide.sql.options import MOST_SHARDS
 from eventide.sql.parser import parse_statements
 from eventide.sql.tokens import Span
-from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
-from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA, late_rows, late_schema
-from eventide.storage.replays import Replays, replay_totals
+from eventide.storage.payloads import JSON_FIELDS
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from eventide.spark.running import RunningStream
 
 _OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
 
@@ -89,7 +82,7 @@ class Database:
         self._layout.make_private()
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
-            self.catalog = self._load_catalog()
+            self.catalog = kept_catalog(self._layout, allow_jvm_calls)
             from eventide.spark.session import SparkOptions, started
 
             options = SparkOptions(master, conf or {}, local_speed)
@@ -101,15 +94,11 @@ class Database:
             self._lock.release()
             self._remove_temporary()
             raise
-        self._restored = {
-            *self.catalog.sources,
-            *self.catalog.streams,
-            *self.catalog.sinks,
-            *self.catalog.views,
-        }
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
-        self._streams = Streams(self._levels, self._spools, self._guard)
+        self._streams = Streams(self.catalog, self._engine, self._spools, self._guard)
+        self._definitions = Definitions(self.catalog, self._layout, self._engine, self._spools, self._streams)
+        self._inspection = Inspection(self.catalog, self._layout, self._engine, self._streams)
 
     @property
     def spark(self) -> SparkSession:
@@ -120,8 +109,7 @@ class Database:
 
     def execute(self, sql: str) -> Result:
         """Run one or more statements; returns the last one's result."""
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             result = text_result("status", [])
             for statement in parse_statements(sql):
                 result = self._execute(statement)
@@ -129,165 +117,24 @@ class Database:
 
     def _execute(self, statement: st.Statement) -> Result:
         if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink | st.CreateView):
-            return self._create(statement)
+            return text_result("status", [self._definitions.create(statement)])
         if isinstance(statement, st.Drop):
-            return self._drop(statement)
+            return text_result("status", [self._definitions.drop(statement)])
         if isinstance(statement, st.Show):
             return list_objects(self.catalog, statement.what)
         if isinstance(statement, st.Describe):
-            return self._describe(statement.name)
+            return self._inspection.describe(statement.name)
         if isinstance(statement, st.Explain):
-            return text_result("plan", self._explain(statement).splitlines())
-        return self._select(statement)
-
-    def _create(self, statement: st.Create) -> Result:
-        name = self._kept_name(st.name_of(statement))
-        if name in self._restored and not statement.or_replace and not statement.if_not_exists:
-            self._check_same(statement, name)
-            self._restored.discard(name)
-            return text_result("status", [f"{name} continues from its checkpoint"])
-        before = self.catalog.copy()
-        self.catalog.apply(statement)
-        try:
-            self._realise(statement, name, before)
-        except BaseException:
-            self.catalog = before
-            raise
-        self._restored.discard(name)
-        self._save_catalog()
-        return text_result("status", [f"{name} created"])
-
-    def _kept_name(self, name: str) -> str:
-        """A restored object's name as spelled in the checkpoint, whatever the case it is written in now."""
-        return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
-
-    def _realise(self, statement: st.Create, name: str, before: Catalog) -> None:
-        if isinstance(statement, st.CreateSource):
-            if statement.or_replace and name in before.sources:
-                self._remove_source(name)
-        elif isinstance(statement, st.CreateStream):
-            if statement.or_replace and name in before.streams:
-                self._remove_stream(name)
-            elif name in before.streams:
-                return
-            try:
-                opened = [self._open(part.name) for part in self.catalog.parts(name)]
-            except EventideError as error:
-                self._remove_stream(name)
-                raise located(error, statement.text) from None
-            for running in opened:
-                self._streams.join(running)
-        elif isinstance(statement, st.CreateSink):
-            self._realise_sink(self.catalog.sinks[name], before)
-
-    def _realise_sink(self, sink: logical.Sink, before: Catalog) -> None:
-        if sink.name in before.sinks:
-            if sink != before.sinks[sink.name]:
-                self._reopen([*self.catalog.routers(sink.name), *_read_by(sink, self.catalog)])
-            return
-        for name in _read_by(sink, self.catalog):
-            self._open(name)
-            self._engine.attach(self.catalog.stream(name), sink)
-
-    def _reopen(self, streams: list[str]) -> None:
-        """Reopen streams, and those that read them, with what the catalog says now."""
-        reopened = self.catalog.with_readers(streams)
-        for name in reversed(reopened):
-            self._engine.forget(name)
-        for name in reopened if self._streams.is_live else ():
-            self._streams.join(self._open(name))
-
-    def _check_same(self, statement: st.Create, name: str) -> None:
-        """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""
-        from eventide.spark.engine import another_plan
-
-        rest = self.catalog.without(name)
-        rest.apply(statement)
-        if isinstance(statement, st.CreateStream):
-            kept_parts, given_parts = self.catalog.parts(name), rest.parts(name)
-            old, new = ("\n".join(map(canonical, parts)) for parts in (kept_parts, given_parts))
-            if old != new:
-                raise another_plan(name, old, new)
-            if kept_parts != given_parts:  # only what may change without a new checkpoint
-                self.catalog.redefine(statement)
-                for part in given_parts:
-                    self._engine.forget(part.name)
-                self._save_catalog()
-            return
-        if isinstance(statement, st.CreateView):
-            is_same = self.catalog.lower_view(self.catalog.views[name]) == rest.lower_view(statement)
-        else:
-            is_same = self.catalog.definition(name) == rest.definition(name)
-        if not is_same:
-            help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
-            raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
-
-    def _drop(self, statement: st.Drop) -> Result:
-        before = self.catalog.copy()
-        if not self.catalog.apply(statement):
-            return text_result("status", [f"{statement.name} did not exist"])
-        name = before.definition(statement.name).name
-        if statement.kind == "stream":
-            self._remove_stream(name)
-        elif statement.kind == "source":
-            self._remove_source(name)
-        elif statement.kind == "sink":
-            self._reopen(_read_by(before.sinks[name], before))
-        self._restored.discard(name)
-        self._save_catalog()
-        return text_result("status", [f"{name} dropped"])
-
-    def _remove_source(self, name: str) -> None:
-        shutil.rmtree(self._layout.source(name), ignore_errors=True)
-        self._spools.forget(name)
-
-    def _remove_stream(self, name: str) -> None:
-        """Forget a stream and its inner streams, those of an earlier definition too, with all that they have kept."""
-        for folder in [self._layout.stream(name), *self._layout.inner_streams(name)]:
-            self._engine.forget(folder.name)
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _describe(self, name: str) -> Result:
-        if name in self.catalog.late_names:
-            return describe_object(late_schema(self._open(self.catalog.late_names[name]).compiled.originals))
-        definition = self.catalog.definition(name)
-        if isinstance(definition, logical.Source):
-            return describe_object(definition)
-        if isinstance(definition, st.CreateView):
-            return describe_columns(self.catalog.lower_view(definition)[-1].query.outputs)
-        reads = definition.stream if isinstance(definition, logical.Sink) else definition.name
-        if reads is None:
-            return describe_object(PAYLOAD_SCHEMA)
-        return describe_object(self._open(self.catalog.resolve_readable(reads)[0]).compiled.outputs)
-
-    def _explain(self, statement: st.Explain) -> str:
-        if statement.stream is not None:
-            *inner, stream = self.catalog.lower(statement.stream)
-        elif statement.name in self.catalog.views:
-            *inner, stream = self.catalog.lower_view(self.catalog.views[statement.name])
-        else:
-            return self.explain(statement.name or "")
-        return self._explained(stream, {each.name: each for each in inner})
-
-    def _explained(self, stream: logical.Stream, inner: Mapping[str, logical.Stream]) -> str:
-        """The plan of a stream, and of the streams that it reads; `inner` are those that the catalog does not have."""
-        return explain(
-            plan(stream), read=lambda name: plan(inner[name] if name in inner else self.catalog.stream(name))
-        )
-
-    def _select(self, statement: st.Select) -> Result:
+            return text_result("plan", self._inspection.explain(statement).splitlines())
         if not self._allow_jvm_calls:
             refuse_jvm_calls_in(Span(statement.text, tuple(tokenize(statement.text))))
-        return Result(
-            self._engine.select(statement.spark_sql, {name: self._read_table(name) for name in statement.tables})
-        )
+        return Result(self._inspection.select(statement))
 
     # Rows in --------------------------------------------------------------------------------------------------
 
     def write(self, source: str, rows: Any) -> int:
         """Write rows to an embedded source; durable when it returns. Returns the number of rows."""
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             definition = self.catalog.source(source)
             if definition.connector != "embedded":
                 raise SourceError(f"source {source} reads {definition.connector}; db.write feeds embedded sources only")
@@ -302,8 +149,7 @@ class Database:
         """Promise that no row of `source` with event time <= `ts` follows; milliseconds since the epoch or a
         datetime.
         """
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             definition = self.catalog.source(source)
             at = moment_micros(ts)
             self._spools.append(definition.name, lambda spool, number: spool.append_watermark(at, number))
@@ -311,17 +157,15 @@ class Database:
 
     def tick(self) -> None:
         """Process everything written so far, and close the windows that are due."""
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             self._streams.process()
 
     # Rows out -------------------------------------------------------------------------------------------------
 
     def read(self, name: str) -> Result:
         """All rows of a stream so far, or with `name$late` (or the name in LATE DATA TO) its late rows."""
-        with self._guard:
-            self._check_open()
-            return Result(self._read_table(name))
+        with self._exclusive():
+            return Result(self._inspection.rows(name))
 
     def foreach(self, name: str, function: Callable[[int, pa.Table], object]) -> None:
         """Call `function(batch, rows)` for every batch of a stream, or of `stream$late`, from the next one on.
@@ -329,18 +173,16 @@ class Database:
         After a crash a batch comes again with the same number and rows. The function is not kept in the checkpoint:
         register it again after each `connect`, before the first `tick` or `start`.
         """
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             stream, is_late = self.catalog.resolve_readable(name)
             self._engine.foreach(self.catalog.stream(stream), function, is_late)
 
     def side_output(self, stream: str, kind: str | None = None) -> Result:
         """The payloads of rows that the stream did not use, of one kind or of all."""
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             if kind is not None and kind not in SIDE_KINDS:
                 raise OptionError(f"there is no side output {kind}", help=suggest(kind, SIDE_KINDS))
-            payloads = self._payloads(self.catalog.stream(stream).name)
+            payloads = self._inspection.payloads(stream)
             return Result(payloads if kind is None else payloads.filter(pc.equal(payloads["kind"], kind)), JSON_FIELDS)
 
     def late_replay(self, stream: str) -> Result:
@@ -349,36 +191,29 @@ class Database:
         Returns the corrections, which `read` and the stream's sinks get as well. Each late row is replayed once. If a
         stream cannot be replayed exactly, an error says why.
         """
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             definition = self.catalog.stream(stream)
             name = definition.name
             self.catalog.resolve_readable(f"{name}{LATE_SUFFIX}")
             self.catalog.refuse_if_in_parts(definition.name)
-            self._open(name)
+            self._streams.open(name)
             return Result(self._engine.replay(definition, self.catalog.sinks_of(name)))
 
     def watermark(self, stream: str) -> int | None:
         """Milliseconds since the epoch, or None before the first row."""
-        with self._guard:
-            self._check_open()
-            micros = self._open(self.catalog.stream(stream).name).watermark()
+        with self._exclusive():
+            micros = self._streams.open(self.catalog.stream(stream).name).watermark()
             return None if micros is None else micros // 1000
 
     def accounting(self, stream: str) -> dict[str, int]:
         """Totals since the stream began: rows_in = used + late + duplicate + error + evicted + rejected + shed."""
-        with self._guard:
-            self._check_open()
-            return accounting_of(self._open(self.catalog.stream(stream).name))
+        with self._exclusive():
+            return accounting_of(self._streams.open(self.catalog.stream(stream).name))
 
     def metrics(self) -> dict[str, Any]:
         """Figures for every stream: accounting, events, gauges, watermark, replayed late rows."""
-        with self._guard:
-            self._check_open()
-            return {
-                name: {**metrics_of(self._open(name)), **replay_totals(self._layout.replay(name))}
-                for name in self.catalog.graph()
-            }
+        with self._exclusive():
+            return self._inspection.metrics()
 
     def progress(self) -> list[dict[str, Any]]:
         """One line per stream for a live display; cheap enough to call every second, and never waits for a batch."""
@@ -387,48 +222,18 @@ class Database:
 
     def explain(self, stream: str) -> str:
         """The plan of a stream as a tree, with the streams that it reads below the inputs that read them."""
-        return self._explained(self.catalog.stream(stream), {})
+        return self._inspection.explain_stream(stream)
 
     def why(self, stream: str) -> str:
         """In words: what the stream is waiting for, which source or rule holds it back, and what would move it on."""
-        with self._guard:
-            self._check_open()
-            now = time.time_ns() // 1000
-            seen = self._seen(stream, now)
-            return why(
-                seen.stream,
-                seen.account,
-                watermark=seen.watermark,
-                now=now,
-                idle=seen.idle,
-                read=lambda name: self._seen(name, now),
-            )
-
-    def _seen(self, stream: str, now: int) -> Seen:
-        definition = self.catalog.stream(stream)
-        running = self._open(definition.name)
-        return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
-
-    def _read_table(self, name: str) -> pa.Table:
-        stream, is_late = self.catalog.resolve_readable(name)
-        running = self._open(stream)
-        if not is_late:
-            given, folder = running.router.results.read("main", running.compiled.outputs), self._layout.replay(stream)
-            return (
-                pa.concat_tables([given, Replays(folder).read(running.compiled.outputs)]) if folder.exists() else given
-            )
-        payloads = self._payloads(stream)
-        return late_rows(payloads, running.compiled.originals)
-
-    def _payloads(self, stream: str) -> pa.Table:
-        return self._open(stream).router.results.read("side", PAYLOAD_SCHEMA)
+        with self._exclusive():
+            return self._inspection.why(stream)
 
     # Running --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Run all streams in the background until `stop`: rows are processed as they come."""
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             self._streams.start()
 
     def stop(self, graceful: bool = True) -> None:
@@ -436,8 +241,7 @@ class Database:
         one does not.
         """
         self._streams.halt()
-        with self._guard:
-            self._check_open()
+        with self._exclusive():
             self._streams.stop(graceful)
 
     def close(self) -> None:
@@ -461,35 +265,14 @@ class Database:
     ) -> None:
         self.close()
 
-    def _open(self, name: str) -> RunningStream:
-        for read in self.catalog.reads(name):
-            self._open(read)
-        return self._engine.open(self.catalog.stream(name), self.catalog.sinks_of(name), self.catalog.sinks)
-
-    def _levels(self) -> list[list[RunningStream]]:
-        """All streams, open: those that read sources only, those that read these, and so on."""
-        by_level: dict[int, list[RunningStream]] = {}
-        for name in self.catalog.graph():
-            by_level.setdefault(self.catalog.level(name), []).append(self._open(name))
-        return [by_level[level] for level in sorted(by_level)]
-
-    # The checkpoint -------------------------------------------------------------------------------------------
-
-    def _load_catalog(self) -> Catalog:
-        return Catalog.from_texts(read_json(self._layout.catalog) or [], self._allow_jvm_calls)
-
-    def _save_catalog(self) -> None:
-        write_json(self._layout.catalog, self.catalog.texts())
-
-    def _check_open(self) -> None:
-        if self._lock is None:
-            raise EventideError("the database is closed", help="connect again; a checkpoint folder keeps its state")
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Keep other threads out of the database, which must be open."""
+        with self._guard:
+            if self._lock is None:
+                raise EventideError("the database is closed", help="connect again; a checkpoint folder keeps its state")
+            yield
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-def _read_by(sink: logical.Sink, catalog: Catalog) -> list[str]:
-    """The stream whose rows a sink gets, unless the sink is for side output."""
-    return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]

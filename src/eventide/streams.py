@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from eventide.sql.catalog import Catalog
 from eventide.storage.spool import Spools
 
 if TYPE_CHECKING:
+    from eventide.spark.engine import Engine
     from eventide.spark.running import RunningStream
 
 _HEARTBEAT_SECONDS = 0.25
@@ -20,17 +21,21 @@ _SIDE_SINK_SECONDS = 2.0  # how long a tick waits for side sinks, unless they fa
 
 
 class Streams:
-    """`levels` gives all streams, ready to start: first those that read sources only, then those that read these.
+    """The streams of a catalog, on an engine. All calls but `halt` are made with `guard`, the database's lock, held."""
 
-    All calls but `halt` are made with `guard`, the database's lock, held.
-    """
-
-    def __init__(self, levels: Callable[[], list[list[RunningStream]]], spools: Spools, guard: threading.RLock) -> None:
-        self._levels = levels
+    def __init__(self, catalog: Catalog, engine: Engine, spools: Spools, guard: threading.RLock) -> None:
+        self._catalog = catalog
+        self._engine = engine
         self._spools = spools
         self._guard = guard
         self.is_live = False
         self._clock: threading.Thread | None = None
+
+    def open(self, name: str) -> RunningStream:
+        """A stream, ready to start, as are those that it reads."""
+        for read in self._catalog.reads(name):
+            self.open(read)
+        return self._engine.open(self._catalog.stream(name), self._catalog.sinks_of(name), self._catalog.sinks)
 
     def process(self) -> None:
         """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""
@@ -111,6 +116,13 @@ class Streams:
                     if stream.reads:
                         stream.publish()  # a stream that it reads may have got further without giving anything
             time.sleep(_HEARTBEAT_SECONDS)
+
+    def _levels(self) -> list[list[RunningStream]]:
+        """All streams, open: those that read sources only, those that read these, and so on."""
+        by_level: dict[int, list[RunningStream]] = {}
+        for name in self._catalog.graph():
+            by_level.setdefault(self._catalog.level(name), []).append(self.open(name))
+        return [by_level[level] for level in sorted(by_level)]
 
     def _opened(self) -> list[RunningStream]:
         return [stream for streams in self._levels() for stream in streams]

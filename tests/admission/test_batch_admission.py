@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from eventide.admission.admission import Admission, Decided, ShardRows, ShedInput
 from eventide.admission.batch_admission import SLICE_SCHEMA, Arrivals, Survey, Tickets, settle, survey
 from eventide.admission.controller import AdmissionState, Admit, StreamAdmissionController
 from eventide.admission.options import AdmissionSpec, ShedMode, ShedSpec, SlaBackpressurePolicy
 from eventide.admission.shedder import ShedOrder, ShedRatios
 from eventide.admission.sla import BucketSpec, Priority, StreamSlaConfig
+from eventide.admission.source_admission import Admission, Decided, ShardRows, ShedInput
 from eventide.errors import EngineError
 
 SECOND = 1_000_000

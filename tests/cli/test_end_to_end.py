@@ -50,7 +50,7 @@ def written(app: Path) -> list[tuple[str, int]]:
 def test_a_run_continues_where_the_last_one_stopped_until_control_c_emits_what_is_open(app: Path) -> None:
     command = [*EVENTIDE, "run", str(app), "--checkpoint", str(app.parent / "state")]
     put(app, "1.json", ("a", 1, 100), ("a", 2, 1500))
-    first = subprocess.run([*command, "--once"], capture_output=True, text=True, env=PLAIN, timeout=180)
+    first = subprocess.run([*command, "--once"], capture_output=True, text=True, env=PLAIN, timeout=500)
     assert (first.returncode, first.stderr) == (0, "")
     assert "o: rows in 2 = used 2 ✓" in first.stdout
     assert written(app) == [("a", 1)]
@@ -103,7 +103,7 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path) -> N
         capture_output=True,
         text=True,
         env={**PLAIN, "TMPDIR": str(tmp_path)},
-        timeout=180,
+        timeout=500,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "CREATE STREAM per_page" in done.stdout and "closed:" in done.stdout

@@ -243,7 +243,7 @@ WRONG = [
     (lambda: clicks().where("v > 0; DROP"), "where(): ';' is not expected here"),
     (lambda: clicks().where("(v > 0"), "where(): this parenthesis is not closed"),
     (lambda: clicks().where(" "), "where(): expected a condition, found nothing"),
-    (lambda: clicks().where("count(*) > 1").plan(), "where(): an aggregate cannot stand in WHERE"),
+    (lambda: clicks().where("count(*) > 1").plan(), "where(): an aggregate cannot be used in WHERE"),
     (lambda: clicks().group_by("k").where("v > 0"), "where() comes before group_by() and window()"),
     (lambda: clicks().select("k, v"), "select(): ',' is not expected here"),
     (lambda: clicks().group_by("q").window(tumble("1 m")).agg(n="count(*)").plan(), "group_by(): there is no column q"),

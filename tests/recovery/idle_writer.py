@@ -48,7 +48,9 @@ def main(folder: Path) -> None:
     ):
         take_rows(undecided)
         take_rows(decided)
-        decided._open("o")._clock = SteadyClock(lambda: time.time_ns() + MINUTE, lambda: time.monotonic_ns() + MINUTE)
+        decided._streams.open("o")._clock = SteadyClock(
+            lambda: time.time_ns() + MINUTE, lambda: time.monotonic_ns() + MINUTE
+        )
         with mock.patch.object(Inbox, "publish", publish_and_die):
             decided.tick()
 

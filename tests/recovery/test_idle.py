@@ -19,7 +19,7 @@ from tests.recovery.killer import QUICK_JAVA, ROOT
 def test_an_idle_decision_survives_the_driver_that_took_it(tmp_path: Path, db_factory: DatabaseFactory) -> None:
     command = [sys.executable, "-m", "tests.recovery.idle_writer", str(tmp_path)]
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **QUICK_JAVA}, capture_output=True, text=True, timeout=180
+        command, cwd=ROOT, env={**os.environ, **QUICK_JAVA}, capture_output=True, text=True, timeout=500
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     found = {}

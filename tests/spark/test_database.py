@@ -294,7 +294,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     """)
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=500, check=False
     )
     assert done.stdout.strip() == "clean", done.stdout + done.stderr
     assert done.stderr == ""

@@ -29,7 +29,7 @@ class HandClock:
 
     def __init__(self, db: Database) -> None:
         self._nanos = time.time_ns()
-        db._open("o")._clock = SteadyClock(lambda: self._nanos, lambda: self._nanos)
+        db._streams.open("o")._clock = SteadyClock(lambda: self._nanos, lambda: self._nanos)
 
     def advance(self, seconds: float) -> None:
         self._nanos += round(seconds * 1e9)

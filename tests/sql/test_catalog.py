@@ -41,7 +41,7 @@ def test_late_rows_have_two_names(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("CREATE SOURCE s (a INT)", "there is a source s already"),
+        ("CREATE SOURCE s (a INT)", "there is already a source s"),
         ("CREATE SOURCE o (a INT)", "taken by the stream o"),
         ("CREATE SOURCE l (a INT)", "taken by the late rows of o"),
         ("CREATE STREAM out AS SELECT k FROM s", "taken by the sink out"),

@@ -168,7 +168,7 @@ def test_views_on_views_and_streams_come_back_in_an_order_that_works() -> None:
         ("DROP VIEW nope", "there is no view nope"),
         ("CREATE VIEW l AS SELECT w FROM r", "the name l is taken by the source l"),
         ("CREATE STREAM w AS SELECT v FROM l", "the name w is taken by the view w"),
-        ("CREATE VIEW w AS SELECT v FROM l", "there is a view w already"),
+        ("CREATE VIEW w AS SELECT v FROM l", "there is already a view w"),
     ],
 )
 def test_a_view_is_guarded_like_everything_with_a_name(sql: str, error: str) -> None:

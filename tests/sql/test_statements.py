@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eventide.eventtime.registry import event_time_types
-from eventide.plan.logical import Column, Dedup, EventTime
+from eventide.plan.logical import Column, Dedup, EventTime, Source
+from eventide.sql.lower_source import lower_sink, lower_source
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Describe, Drop, Explain, Select, Show
 
@@ -16,10 +17,14 @@ def only(sql: str) -> object:
     return statements[0]
 
 
-def source(sql: str) -> CreateSource:
+def create(sql: str) -> CreateSource:
     statement = only(sql)
     assert isinstance(statement, CreateSource)
     return statement
+
+
+def source(sql: str) -> Source:
+    return lower_source(create(sql))
 
 
 @pytest.mark.parametrize("text", ["", "  \n", ";", " ; ;", "-- nothing\n", "/* nothing */ ;"])
@@ -37,16 +42,16 @@ def test_each_statement_keeps_its_own_text_exactly() -> None:
 
 
 def test_keywords_are_read_in_any_case() -> None:
-    made = source(
+    made = create(
         "create or replace source Clicks (Id string, event time Id type ISO8601) with ('CONNECTOR' = 'Embedded')"
     )
     assert made.or_replace
-    assert made.source.name == "Clicks"
-    assert made.source.event_time == EventTime("Id", "iso8601")
+    assert made.name == "Clicks"
+    assert lower_source(made).event_time == EventTime("Id", "iso8601")
 
 
 def test_a_source_with_everything() -> None:
-    made = source(
+    made = create(
         """CREATE SOURCE IF NOT EXISTS clicks (id STRING, ts BIGINT, user STRING, amount DOUBLE,
              EVENT TIME ts TYPE unixtimestamp_ms,
              WATERMARK FOR ts AS ts - INTERVAL '5' SECOND,
@@ -55,18 +60,19 @@ def test_a_source_with_everything() -> None:
                  'idle_timeout' = '30 seconds', 'max_future_skew' = '1 hour', 'max_files_per_batch' = 5)"""
     )
     assert made.if_not_exists
-    assert made.source.columns == (
+    source = lower_source(made)
+    assert source.columns == (
         Column("id", "string"),
         Column("ts", "bigint"),
         Column("user", "string"),
         Column("amount", "double"),
     )
-    assert made.source.event_time == EventTime("ts", "unixtimestamp_ms")
-    assert made.source.watermark_lag == 5_000_000
-    assert made.source.dedup == Dedup(("id", "user"), 600_000_000)
-    assert (made.source.idle_timeout, made.source.max_future_skew) == (30_000_000, 3_600_000_000)
-    assert made.source.connector == "files"
-    assert made.source.options == {
+    assert source.event_time == EventTime("ts", "unixtimestamp_ms")
+    assert source.watermark_lag == 5_000_000
+    assert source.dedup == Dedup(("id", "user"), 600_000_000)
+    assert (source.idle_timeout, source.max_future_skew) == (30_000_000, 3_600_000_000)
+    assert source.connector == "files"
+    assert source.options == {
         "format": "csv",
         "header": "true",
         "max_files_per_batch": "5",
@@ -93,7 +99,7 @@ def test_a_source_with_everything() -> None:
     ],
 )
 def test_types_are_written_as_spark_writes_them(declared: str, type_name: str) -> None:
-    assert source(f"CREATE SOURCE a (x {declared})").source.columns == (Column("x", type_name),)
+    assert source(f"CREATE SOURCE a (x {declared})").columns == (Column("x", type_name),)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +121,7 @@ def test_types_are_written_as_spark_writes_them(declared: str, type_name: str) -
     ],
 )
 def test_columns_may_have_the_names_of_keywords(name: str) -> None:
-    made = source(f"CREATE SOURCE a ({name} TIMESTAMP, EVENT TIME {name} TYPE spark)").source
+    made = source(f"CREATE SOURCE a ({name} TIMESTAMP, EVENT TIME {name} TYPE spark)")
     assert made.columns[0].name == name.strip('`"')
     assert made.event_time == EventTime(name.strip('`"'), "spark")
 
@@ -124,24 +130,24 @@ def test_event_time_and_lag_by_options() -> None:
     made = source(
         """CREATE SOURCE a (x BIGINT)
            WITH ('eventtime.column' = 'X', 'eventtime.type' = 'unixtimestamp', 'eventtime.lateTolerance' = '7s')"""
-    ).source
+    )
     assert made.event_time == EventTime("x", "unixtimestamp_s")
     assert made.watermark_lag == 7_000_000
 
 
 def test_a_watermark_makes_a_timestamp_column_the_event_time() -> None:
-    made = source("CREATE SOURCE a (x TIMESTAMP, WATERMARK FOR x AS x)").source
+    made = source("CREATE SOURCE a (x TIMESTAMP, WATERMARK FOR x AS x)")
     assert (made.event_time, made.watermark_lag) == (EventTime("x", "spark"), 0)
 
 
 def test_a_custom_event_time_type_can_be_used_once_it_is_registered() -> None:
     event_time_types.register("roman_numerals", lambda value: value)
-    made = source("CREATE SOURCE a (x STRING, EVENT TIME x TYPE roman_numerals)").source
+    made = source("CREATE SOURCE a (x STRING, EVENT TIME x TYPE roman_numerals)")
     assert made.event_time == EventTime("x", "roman_numerals")
 
 
 def test_rate_has_columns_and_event_time_of_its_own() -> None:
-    made = source("CREATE SOURCE a WITH ('connector' = 'rate', 'rows_per_second' = '5')").source
+    made = source("CREATE SOURCE a WITH ('connector' = 'rate', 'rows_per_second' = '5')")
     assert made.columns == (Column("timestamp", "timestamp"), Column("value", "bigint"))
     assert made.event_time == EventTime("timestamp", "spark")
     assert made.options == {"rows_per_second": "5"}
@@ -150,8 +156,9 @@ def test_rate_has_columns_and_event_time_of_its_own() -> None:
 def test_a_sink_reads_a_stream_or_its_late_rows() -> None:
     made = only("CREATE SINK out FROM per_user$late WITH ('connector' = 'files', 'path' = '/out')")
     assert isinstance(made, CreateSink)
-    assert (made.sink.stream, made.sink.connector) == ("per_user$late", "files")
-    assert made.sink.options == {"format": "json", "path": "/out"}
+    sink = lower_sink(made)
+    assert (sink.stream, sink.connector) == ("per_user$late", "files")
+    assert sink.options == {"format": "json", "path": "/out"}
 
 
 def test_the_small_statements() -> None:
@@ -201,11 +208,11 @@ def test_fields_of_structs_give_the_identity_and_the_time_of_a_row() -> None:
     made = source(
         "CREATE SOURCE a (e STRUCT<Id: STRING, at: TIMESTAMP, `odd name`: STRUCT<x: INT>>, `e.id` INT, "
         "WATERMARK FOR E.at AS e.at - INTERVAL '5' SECOND, DEDUPLICATE BY e.id, e.`odd name`.x WITHIN '1m')"
-    ).source
+    )
     assert made.dedup == Dedup(("e.Id", "e.odd name.x"), 60_000_000)
     assert (made.event_time, made.watermark_lag) == (EventTime("e.at", "spark"), 5_000_000)
     assert made.messages == (EventTime("e.at", "spark"),)
     declared = source(
         "CREATE SOURCE a (e STRUCT<at: BIGINT>, EVENT TIME e.at TYPE unixtimestamp_ms, WATERMARK FOR e.at AS e.at)"
-    ).source
+    )
     assert (declared.messages, declared.watermark_lag) == ((EventTime("e.at", "unixtimestamp_ms"),), 0)

@@ -35,7 +35,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint8]
 
-_TOO_LATE, _TO_BE_SHED, _FIRST = 1, 2, 4  # bits of a mark
+_TOO_LATE, _TO_BE_SHED, _FIRST = 1, 2, 4  # bits of the flags
 _NO_LIMIT = np.iinfo(np.int64).max
 
 SLICE_SCHEMA = pa.schema(
@@ -76,7 +76,7 @@ class Arrivals:
     has_time: Bools | None = None  # None: all have
 
 
-TICKET_FIELDS = {"__slice": "slice", "__before": "before", "__mark": "mark"}
+TICKET_FIELDS = {"__slice": "slice", "__before": "before", "__flags": "flags"}
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,18 @@ class Tickets:
 
     slice: npt.NDArray[np.int32]  # its place in the slices of its survey
     before: npt.NDArray[np.int32]  # takers of that slice in front of it
-    mark: Codes
+    flags: Codes
 
     @property
     def too_late(self) -> Bools:
         """Rows that will be rejected for their lag, whatever else."""
-        late: Bools = self.mark & _TOO_LATE != 0
+        late: Bools = self.flags & _TOO_LATE != 0
         return late
 
     @property
     def out(self) -> Bools:
         """Rows that will be rejected for their lag, or shed unless they are rejected."""
-        known: Bools = self.mark & (_TOO_LATE | _TO_BE_SHED) != 0
+        known: Bools = self.flags & (_TOO_LATE | _TO_BE_SHED) != 0
         return known
 
     def columns(self) -> dict[str, pa.Array]:
@@ -119,14 +119,14 @@ def survey(config: StreamSlaConfig, rows: Arrivals, to_be_shed: Bools | None = N
     """What a task finds out about its rows, or about some of them: it may make several surveys, one for each chunk that
     it packs. `to_be_shed` are the rows that the shedder would drop, if the source's limits admit them.
     """
-    mark = np.zeros(len(rows.at), np.uint8)
+    flags = np.zeros(len(rows.at), np.uint8)
     if config.max_lag is not None:
         too_late = rows.at - rows.event_time > config.max_lag
-        mark |= (too_late if rows.has_time is None else too_late & rows.has_time).astype(np.uint8)
+        flags |= (too_late if rows.has_time is None else too_late & rows.has_time).astype(np.uint8)
     if to_be_shed is not None:
-        mark |= to_be_shed.astype(np.uint8) << 1
+        flags |= to_be_shed.astype(np.uint8) << 1
     order = _order(rows)
-    at, part, takes = rows.at, rows.part, mark == 0
+    at, part, takes = rows.at, rows.part, flags == 0
     if order is not None:
         at, part, takes = at[order], part[order], takes[order]
     heads = _heads(at, part)
@@ -135,11 +135,11 @@ def survey(config: StreamSlaConfig, rows: Arrivals, to_be_shed: Bools | None = N
     before = (taken[:-1] - taken[heads][slice_of]).astype(np.int32)
     takers = np.diff(np.append(taken[heads], taken[-1]))
     first_rows = heads if order is None else order[heads]
-    mark[first_rows] |= _FIRST
+    flags[first_rows] |= _FIRST
     if order is not None:
         slice_of, before = _put_back(slice_of, order), _put_back(before, order)
     columns = [at[heads], part[heads], rows.number[first_rows], takers, takes[heads]]
-    return Survey(pa.table([pa.array(each) for each in columns], schema=SLICE_SCHEMA), Tickets(slice_of, before, mark))
+    return Survey(pa.table([pa.array(each) for each in columns], schema=SLICE_SCHEMA), Tickets(slice_of, before, flags))
 
 
 def _order(rows: Arrivals) -> Ints | None:
@@ -196,9 +196,9 @@ class Settlement:
         place = self.places(key, tickets)
         moment = self._moment[place]
         is_jitter = self.moments.is_jitter[moment]
-        is_first = (tickets.mark & _FIRST != 0) & self._is_head[place]
+        is_first = (tickets.flags & _FIRST != 0) & self._is_head[place]
         rank = self._ahead[place] + tickets.before - (is_jitter & self._head_takes[place] & ~is_first)
-        shed = np.where(tickets.mark & _TO_BE_SHED, np.uint8(Outcome.SHED), np.uint8(Outcome.ADMITTED))
+        shed = np.where(tickets.flags & _TO_BE_SHED, np.uint8(Outcome.SHED), np.uint8(Outcome.ADMITTED))
         found = np.where(rank < self.moments.most[moment], shed, np.uint8(Outcome.RATE))
         found[is_jitter & is_first] = Outcome.JITTER
         found[tickets.too_late] = Outcome.LAG

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.admission.admission import Admission, Decided, ShardRows, counts_of
 from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
 from eventide.admission.controller import AdmissionState
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedder import ShedOrder
 from eventide.admission.sla import Priority
+from eventide.admission.source_admission import Admission, Decided, ShardRows, counts_of
 from eventide.kernels.contract import CLAIM, PROBLEM, TS, Output, Store
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.vector.columns import column, ints

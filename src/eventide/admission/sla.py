@@ -76,7 +76,8 @@ class BucketSpec:
                 raise OptionError(f"sla.{name} is {float(value):g}", help="write a number above zero")
             if (value * 10**MOST_DECIMALS).denominator != 1:
                 raise OptionError(
-                    f"sla.{name} has too many decimals", help=f"write at most {MOST_DECIMALS} digits behind the point"
+                    f"sla.{name} has too many decimals",
+                    help=f"write at most {MOST_DECIMALS} digits after the decimal point",
                 )
         if self.burst < self.token_cost:
             raise OptionError(

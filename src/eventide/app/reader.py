@@ -23,6 +23,7 @@ from eventide.plan.names import backticked
 from eventide.plan.side_output import METRICS_ONLY, REINJECT
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
+from eventide.sql.lower_source import lower_source
 from eventide.sql.options import SINK_CONNECTORS, SINK_OPTIONS, SOURCE_CONNECTORS, SOURCE_OPTIONS, Connector
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateSource
@@ -125,9 +126,9 @@ def _source(name: str, values: Any, defaults: TimeDefaults) -> Assembled:
 def _parse_source(text: Assembled) -> Source:
     with text.errors():
         (statement,) = parse_statements(text.text)
-    if not isinstance(statement, CreateSource):
-        raise EngineError(f"{text.text} is not a CREATE SOURCE")
-    return statement.source
+        if not isinstance(statement, CreateSource):
+            raise EngineError(f"{text.text} is not a CREATE SOURCE")
+        return lower_source(statement)
 
 
 def _connector(path: str, values: Any, connectors: Mapping[str, Connector]) -> Connector:

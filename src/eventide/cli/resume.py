@@ -39,7 +39,7 @@ def print_resume(program: Checked, checkpoint: Path) -> bool:
 def findings(program: Checked, checkpoint: Path) -> list[Finding]:
     from eventide.cli.checkpoint import catalog_of, layout_of
     from eventide.sql.parser import parse_statements
-    from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop, name_of
+    from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop
 
     layout = layout_of(checkpoint)
     kept, new = catalog_of(layout), program.catalog
@@ -48,7 +48,7 @@ def findings(program: Checked, checkpoint: Path) -> list[Finding]:
     for statement in statements:
         if isinstance(statement, Drop) and kept.has(statement):
             kept = kept.without(statement.name)
-    replaced = {name_of(made).lower() for made in created if made.or_replace}
+    replaced = {made.name.lower() for made in created if made.or_replace}
     return [*_sources_and_sinks(kept, new, replaced), *_streams(layout, kept, new, replaced), *_missing(kept, new)]
 
 

@@ -42,11 +42,11 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
     figures["watermark_lag_ms"] = lag_ms(stream.watermark())
     figures["sources"] = {
         name: {
-            "watermark": _millis(marks.get("watermark")),
-            "watermark_lag_ms": lag_ms(marks.get("watermark")),
-            "max_timestamp_seen": _millis(marks.get("max_timestamp_seen")),
+            "watermark": _millis(seen.get("watermark")),
+            "watermark_lag_ms": lag_ms(seen.get("watermark")),
+            "max_timestamp_seen": _millis(seen.get("max_timestamp_seen")),
         }
-        for name, marks in (account.sources if account else {}).items()
+        for name, seen in (account.sources if account else {}).items()
     }
     for name, admission in (account.admission if account else {}).items():
         figures["sources"].setdefault(name, {})["admission"] = dict(admission)

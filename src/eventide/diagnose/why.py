@@ -264,7 +264,7 @@ class _Case:
     def _is_clocked(self) -> bool:
         return not any(isinstance(input.watermark, EventTimeWatermark) for input in self.physical.inputs)
 
-    def _marks(self, source: str) -> Mapping[str, int]:
+    def _figures(self, source: str) -> Mapping[str, int]:
         return self.account.sources.get(source, {}) if self.account else {}
 
     def _by_clock(self) -> list[str]:
@@ -307,7 +307,7 @@ class _Case:
         """The inputs whose watermark has not got as far as is needed."""
         target = self._next
         return [
-            name for name in self._names if target is None or self._marks(name).get("watermark", target - 1) < target
+            name for name in self._names if target is None or self._figures(name).get("watermark", target - 1) < target
         ]
 
     def wanted(self) -> list[str]:
@@ -324,21 +324,23 @@ class _Case:
 
     @property
     def _origin(self) -> str:
-        known = {name: self._marks(name).get("watermark") for name in self._names}
+        known = {name: self._figures(name).get("watermark") for name in self._names}
         if len(known) == 1:
             name = self._names[0]
-            top, lag = self._marks(name).get("max_timestamp_seen"), self._lag(name)
+            top, lag = self._figures(name).get("max_timestamp_seen"), self._lag(name)
             if top is None or known[name] != top - lag:
                 return f"that of {name}"
             return f"the newest time in {name}, {_at(top)}" + (
                 f", less the lag of {format_duration(lag)}" if lag else ""
             )
-        each = [f"{name} ({'no rows yet' if mark is None else _at(mark)})" for name, mark in known.items()]
+        each = [
+            f"{name} ({'no rows yet' if watermark is None else _at(watermark)})" for name, watermark in known.items()
+        ]
         return f"the smallest of {_listed(each)}"
 
     @property
     def _no_watermark(self) -> str:
-        missing = [name for name in self._names if "watermark" not in self._marks(name)]
+        missing = [name for name in self._names if "watermark" not in self._figures(name)]
         if not missing:
             return "The watermark is not known yet: it moves with the next batch."
         least = ", and the watermark is the smallest of all sources" if len(self._names) > 1 else ""
@@ -349,20 +351,22 @@ class _Case:
 
     def _holder(self, name: str, target: int | None, alone: bool) -> list[str]:
         """What is missing from one source."""
-        marks, lag = self._marks(name), self._lag(name)
-        top, mark = marks.get("max_timestamp_seen"), marks.get("watermark")
+        figures, lag = self._figures(name), self._lag(name)
+        top, watermark = figures.get("max_timestamp_seen"), figures.get("watermark")
         less = f" and its lag is {format_duration(lag)}" if lag else ""
-        if mark is None:
+        if watermark is None:
             found = "it has had no usable row"
-        elif top is None or mark > top - lag:
-            found = f"its watermark was set to {_at(mark)}"
+        elif top is None or watermark > top - lag:
+            found = f"its watermark was set to {_at(watermark)}"
         else:
             found = f"its newest row has the time {_at(top)}{less}"
         what = "the join" if isinstance(self.stream.query, Join) else "it"
-        until = f", so its watermark holds the join at {_at(mark)}" if mark is not None and what != "it" else ""
+        until = (
+            f", so its watermark holds the join at {_at(watermark)}" if watermark is not None and what != "it" else ""
+        )
         holds = (
             f"{name} holds {what} back: {found}{until}."
-            if len(self._names) > 1 or mark is None
+            if len(self._names) > 1 or watermark is None
             else f"{name} has not got that far: {found}."
         )
         if target is None:

@@ -66,11 +66,11 @@ class Heartbeat:
         """Raise each idle source to the minimum of the others, so that it no longer holds the stream back."""
         idle = self.idle(now)
         active = [watermarks.get(timing.source) for timing in self.timings if timing.source not in idle]
-        known = [mark for mark in active if mark is not None]
+        known = [watermark for watermark in active if watermark is not None]
         if not idle or not active or len(known) < len(active):
             return []
         target = min(known)
-        behind = [source for source in sorted(idle) if (mark := watermarks.get(source)) is None or mark < target]
+        behind = [source for source in sorted(idle) if (own := watermarks.get(source)) is None or own < target]
         return [Decision("watermark", target, source) for source in behind]
 
     def _tick(self, now: int) -> list[Decision]:

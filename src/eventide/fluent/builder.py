@@ -359,7 +359,7 @@ class FluentStream:
         """What both read; an error where one of them is more than rows, or where names are not unique."""
         for one in (self, other):
             if one._is_grouped or one._order or one._options or one._emit or one._lateness:
-                raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes behind them")
+                raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes after them")
         twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
         if twice:
             raise OptionError(

@@ -10,6 +10,7 @@ from eventide.errors import EngineError
 from eventide.plan.logical import Source, Stream
 from eventide.plan.names import backticked, quoted
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
+from eventide.sql.lower_source import lower_source
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateSource
 
@@ -46,9 +47,9 @@ class Origin:
         )
         with text.errors():
             (statement,) = parse_statements(text.text)
-        if not isinstance(statement, CreateSource):
-            raise EngineError(f"{text.text} is not a CREATE SOURCE")
-        return replace(statement.source, connector="dataframe")
+            if not isinstance(statement, CreateSource):
+                raise EngineError(f"{text.text} is not a CREATE SOURCE")
+            return replace(lower_source(statement), connector="dataframe")
 
 
 @dataclass(frozen=True)

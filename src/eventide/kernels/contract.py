@@ -118,11 +118,13 @@ class Output:
 
     def merge(self, other: Output) -> Output:
         """Both outputs in one, `other` being the later one: its gauges and its wake-up win."""
+        events = Counter(self.events)
+        events.update(other.events)  # which keeps zeros: a counter is listed from its first batch on
         return Output(
             self.main + other.main,
             self.side + other.side,
             self.counts + other.counts,
-            self.events + other.events,
+            events,
             {**self.gauges, **other.gauges},
             other.wake_at,
         )

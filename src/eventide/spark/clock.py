@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eventide.eventtime.span import SHIFT_US
+from eventide.eventtime.time_range import SHIFT_US
 
 SHIFT_MS = SHIFT_US // 1000
 

@@ -37,8 +37,8 @@ from eventide.spark.inputs import unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import Need, RunningStream
-from eventide.spark.side import SideOutput
 from eventide.spark.side_channel import Channel
+from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox

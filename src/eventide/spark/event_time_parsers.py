@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Time
 from eventide.connectors.contract import timestamp_of
 from eventide.errors import OptionError
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp
-from eventide.eventtime.span import EARLIEST_US, LATEST_US
+from eventide.eventtime.time_range import EARLIEST_US, LATEST_US
 from eventide.spark.guard import tried
 
 _WIDE = "decimal(38,9)"

@@ -27,7 +27,7 @@ from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.session import SparkOptions, default_shards
 from eventide.spark.settings import STREAMING
-from eventide.spark.side import SideOutput
+from eventide.spark.side_output import SideOutput
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA

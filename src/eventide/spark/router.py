@@ -20,7 +20,7 @@ from eventide.errors import EngineError
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
-from eventide.spark.side import SideOutput
+from eventide.spark.side_output import SideOutput
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
 from eventide.storage.results import OUTPUT_TIME, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile

@@ -28,7 +28,7 @@ from eventide.spark.stream_output import StreamOutput
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
-from eventide.storage.unreadable import UnreadableFiles
+from eventide.storage.unreadable_files import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
@@ -146,9 +146,9 @@ class RunningStream:
         while self.router.heard:
             self._heartbeat.heard(self.router.heard.pop(), now)
         account = self.router.results.latest()
-        marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
+        watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
-        decisions = self._heartbeat.decide(now, marks, is_open)
+        decisions = self._heartbeat.decide(now, watermarks, is_open)
         with self._publishing:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return bool(decisions)
@@ -166,9 +166,13 @@ class RunningStream:
 
     def _tell(self) -> None:
         """Publish the watermarks that admitted rows allow, as the shards have found them."""
-        news = {name: mark for name, mark in self._claims().items() if mark > self._told.get(name, mark - 1)}
+        news = {
+            name: watermark
+            for name, watermark in self._claims().items()
+            if watermark > self._told.get(name, watermark - 1)
+        }
         with self._publishing:
-            self.inbox.publish([Entry("watermark", name, None, mark) for name, mark in news.items()])
+            self.inbox.publish([Entry("watermark", name, None, watermark) for name, watermark in news.items()])
         self._told.update(news)
 
     def _claims(self) -> dict[str, int]:
@@ -347,8 +351,10 @@ class RunningStream:
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""
-        marks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
-        known = [Entry("watermark", name, None, mark) for name, mark in marks.items() if mark is not None]
+        watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
+        known = [
+            Entry("watermark", name, None, watermark) for name, watermark in watermarks.items() if watermark is not None
+        ]
         return [*known, Entry("wake")]
 
     def _account_sources(self) -> dict[str, dict[str, int]]:

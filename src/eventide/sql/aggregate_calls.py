@@ -18,7 +18,7 @@ from eventide.sql.tokens import Call, Span, calls, closing, error_at, split_comm
 class Aggregate:
     """`inputs` are evaluated for every row, `parameters` are constants behind them; both are (least, most).
 
-    With `takes_nulls` a NULL is a value like others, so that FILTER cannot be said by NULLs.
+    With `takes_nulls` a NULL is a value like others, so that FILTER cannot be expressed by NULLs.
     """
 
     name: str
@@ -90,15 +90,15 @@ def find_aggregates(span: Span) -> list[FoundAggregate]:
             continue
         if any(outer.span.covers(call.span.start, call.span.end) for outer in found):
             raise call.span.error(
-                "an aggregate cannot stand inside another one", "aggregate columns or scalar expressions"
+                "an aggregate cannot be used inside another one", "aggregate columns or scalar expressions"
             )
         found.append(_with_modifiers(span, call))
     return found
 
 
 def unregistered(span: Span, start: int, end: int) -> str | None:
-    """The innermost function around this place that is none of Spark's as far as is known: perhaps an aggregate to be
-    registered.
+    """The innermost function around this place that Spark is not known to have: perhaps an aggregate that the user has
+    not registered yet.
     """
     around = [
         call
@@ -110,7 +110,7 @@ def unregistered(span: Span, start: int, end: int) -> str | None:
 
 def refuse_aggregates(span: Span, where: str, help: str) -> None:
     for found in find_aggregates(span):
-        raise found.span.error(f"an aggregate cannot stand in {where}", help)
+        raise found.span.error(f"an aggregate cannot be used in {where}", help)
 
 
 def to_plan(found: FoundAggregate, name: str, render: Callable[[Span], str]) -> AggregateCall:

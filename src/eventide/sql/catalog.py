@@ -15,10 +15,11 @@ from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
+from eventide.sql.lower_source import lower_sink, lower_source
 from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
-from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement, name_of
+from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement
 from eventide.sql.syntax import EmitNode
 from eventide.sql.views import expanded, mentioned
 
@@ -34,25 +35,25 @@ class Catalog:
         self._allow_jvm_calls = allow_jvm_calls
         self.sources: dict[str, Source] = {}
         self.streams: dict[str, Stream] = {}
-        self.inner: dict[str, Stream] = {}  # of all streams: what their parts are that keep state, innermost first
+        self.inner: dict[str, Stream] = {}  # parts of streams that keep state, innermost first
         self.sinks: dict[str, Sink] = {}
         self.views: dict[str, CreateView] = {}
         self._texts: dict[str, str] = {}  # of all kinds, in the order of creation
         self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
-        """Do what CREATE or DROP says; other statements change nothing. Gives whether the catalog changed."""
+        """Do what CREATE or DROP says; other statements change nothing. Returns whether the catalog changed."""
         if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
             if isinstance(statement, CreateSource | CreateSink):
-                made = statement.source if isinstance(statement, CreateSource) else statement.sink
-                refuse_secrets(made.options, f"{made.name}")
+                made = lower_source(statement) if isinstance(statement, CreateSource) else lower_sink(statement)
+                refuse_secrets(made.options, made.name)
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
         return False
 
     def lower(self, statement: CreateStream) -> list[Stream]:
-        """The stream that a CREATE STREAM would make, last, behind its inner streams. Raises what is wrong with it."""
+        """The inner streams that a CREATE STREAM would make, then the stream itself. Raises what is wrong with it."""
         views = {name.lower(): view.query for name, view in self.views.items()}
         lowered = lower(replace(statement, query=expanded(statement.query, views)), self)
         streams = [*lowered.inner, lowered.stream]
@@ -66,8 +67,8 @@ class Catalog:
         return [replace(stream, routes=routes.get(stream.name, within)) for stream in streams]
 
     def lower_view(self, view: CreateView) -> list[Stream]:
-        """The streams that would read all of a view. Raises what is wrong with it, unless its readers' EMIT is what
-        it lacks.
+        """The streams that would read all of a view. Raises what is wrong with it, unless all that it lacks is an
+        EMIT, which its readers can have.
         """
         try:
             return self.lower(view.as_stream(EmitNode()))
@@ -87,15 +88,15 @@ class Catalog:
         }
 
     def graph(self) -> dict[str, Stream]:
-        """All streams, named and inner, each behind those that it reads in its own statement."""
+        """All streams, named and inner, each after those that it reads in its own statement."""
         return {**self.inner, **self.streams}
 
     def parts(self, stream: str) -> list[Stream]:
-        """A stream, last, and its inner streams in front of it."""
+        """The inner streams of a stream, then the stream itself."""
         return [*(part for part in self.inner.values() if owner_of(part.name) == stream), self.streams[stream]]
 
     def _late_in(self, stream: str) -> str:
-        """Where the late rows of a stream are: in the one of its parts that reads from outside, if it is one."""
+        """Where the late rows of a stream are: in the part that reads from outside, if there is just one."""
         entrances = [part.name for part in self.parts(stream) if _reads_from_outside(part)]
         return entrances[0] if len(entrances) == 1 else stream
 
@@ -150,7 +151,7 @@ class Catalog:
         return everything[found]
 
     def texts(self) -> list[str]:
-        """The statements that make this catalog again, in an order in which everything is there before it is named."""
+        """The statements that make this catalog again, ordered so that everything exists before it is named."""
         ranks: dict[str, tuple[int, int]] = {
             **dict.fromkeys(self.sources, (0, 0)),
             **{name: (2, self._depth(name.lower())) for name in (*self.streams, *self.views)},
@@ -159,7 +160,7 @@ class Catalog:
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
 
     def _depth(self, name: str) -> int:
-        """How many streams and views must be there one after the other before this one can be made."""
+        """The longest chain of streams and views that must exist, one before the other, to make this one."""
         known = {key.lower(): key for key in self._mentions} | {
             late.lower(): owner_of(stream) for late, stream in self.late_names.items()
         }
@@ -172,11 +173,11 @@ class Catalog:
         return max((self.level(read) + 1 for read in self.reads(stream)), default=0)
 
     def redefine(self, statement: CreateStream) -> None:
-        """Take a stream's definition in place of the one that is there, whatever reads it."""
+        """Replace a stream's definition by another, whatever reads it."""
         rest = self.without(self.stream(statement.name).name)
         rest._add(statement)
         rest._check_sinks(statement.name)
-        self._become(rest)
+        self.become(rest)
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], allow_jvm_calls: bool = False) -> Catalog:
@@ -195,19 +196,19 @@ class Catalog:
         return other
 
     def without(self, name: str) -> Catalog:
-        """A copy that lacks one name, whatever depends on it."""
+        """A copy without one name, whatever depends on it."""
         other = self.copy()
         other._remove(name)
         return other
 
     def _create(self, statement: Create) -> bool:
-        kind, name = _kind(statement), name_of(statement)
+        kind, name = _kind(statement), statement.name
         existing = _find(self._objects(kind), name)
         if existing is not None and statement.if_not_exists:
             return False
         if existing is not None and not statement.or_replace:
             raise CatalogError(
-                f"there is a {kind} {existing} already", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
+                f"there is already a {kind} {existing}", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"
             )
         rest = self.without(existing) if existing is not None else self.copy()
         if existing is not None and kind != "sink":
@@ -215,29 +216,30 @@ class Catalog:
         rest._add(statement)
         if isinstance(statement, CreateStream):
             rest._check_sinks(statement.name)
-        self._become(rest)
+        self.become(rest)
         return True
 
-    def _become(self, other: Catalog) -> None:
+    def become(self, other: Catalog) -> None:
+        """Hold what another catalog holds, in place of what is here."""
         self.sources, self.streams, self.sinks = other.sources, other.streams, other.sinks
         self.inner, self.views, self._texts, self._mentions = other.inner, other.views, other._texts, other._mentions
 
     def _add(self, statement: Create) -> None:
-        name = name_of(statement)
+        name = statement.name
         self._check_free(name)
         if not self._allow_jvm_calls:
             refuse_jvm_calls(statement)
         match statement:
             case CreateSource():
-                self.sources[name] = statement.source
+                self.sources[name] = lower_source(statement)
             case CreateStream():
                 if statement.emit.late_to is not None:
                     self._check_free(statement.emit.late_to, but=name)
                 *inner, self.streams[name] = self.lower(statement)
                 self.inner |= {stream.name: stream for stream in inner}
             case CreateSink():
-                reads = statement.sink.stream
-                self.sinks[name] = replace(statement.sink, stream=None if reads is None else self._readable_name(reads))
+                reads = None if statement.stream is None else self._readable_name(statement.stream)
+                self.sinks[name] = replace(lower_sink(statement), stream=reads)
             case CreateView():
                 self.lower_view(statement)
                 self.views[name] = statement
@@ -251,7 +253,7 @@ class Catalog:
         return _find(self.graph(), name) or _find(self.late_names, name) or name
 
     def _check_free(self, name: str, but: str | None = None) -> None:
-        """A name means one thing over sources, streams, sinks, views and late streams."""
+        """A name means one thing among sources, streams, sinks, views and late streams."""
         if but is not None and name.lower() == but.lower():
             raise CatalogError(f"LATE DATA TO {name} has the name of the stream itself", help="choose another name")
         for kind in ("source", "stream", "sink", "view"):
@@ -286,7 +288,7 @@ class Catalog:
         if not self.has(statement):
             if statement.if_exists:
                 return False
-            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} does not mind"
+            instead = f"DROP {statement.kind.upper()} IF EXISTS {statement.name} would do nothing"
             help = f"{suggest(statement.name, objects)}; {instead}"
             raise CatalogError(f"there is no {statement.kind} {statement.name}", help=help)
         existing = self._known(statement.kind, objects, statement.name)
@@ -346,7 +348,7 @@ class Catalog:
         return list(dict.fromkeys(read))
 
     def with_readers(self, streams: Iterable[str]) -> list[str]:
-        """Streams and all that read them, at any distance, each behind what it reads."""
+        """Streams and all that read them, directly or not, each after what it reads."""
         found = set(streams)
         by_level = sorted(self.graph(), key=self.level)
         for name in by_level:

@@ -1,4 +1,4 @@
-"""What one statement becomes: a stream, and below it the unnamed streams that its parts are if they keep state.
+"""What one statement becomes: a stream, and below it an unnamed stream for every part that keeps state.
 
 A part that keeps state (a group, a join, an order) and is read by another part is an inner stream, called o$1, o$2, ...
 in the order in which they are needed. The reader reads it as it would read any other stream.
@@ -26,7 +26,7 @@ class Composition:
     """The inner streams of one statement so far, innermost first, and what its parts may read.
 
     `options` and `lateness` are those of the statement. Which rows are late is decided where rows come in from outside:
-    inner streams give none that are late. So that is where both apply.
+    inner streams never give late rows. So that is where both apply.
     """
 
     catalog: Readable
@@ -59,7 +59,7 @@ class Composition:
         return self.read_query(query, emit, of_operator(select, query))
 
     def read_query(self, query: Query, emit: EmitNode, lateness: Lateness | None) -> Source:
-        """The same for a part that is lowered; `lateness` is its own. Parts that mean the same are one stream."""
+        """The same for a part that has been lowered; `lateness` is its own. Parts that mean the same are one stream."""
         made = self.made(inner_name(self.owner, len(self.inner) + 1), query, emit, lateness)
         for known in self.inner.values():
             if plan_id(known) == plan_id(made):

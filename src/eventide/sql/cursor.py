@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from eventide.errors import OptionError, SqlError
-from eventide.sql.intervals import read_interval
+from eventide.errors import SqlError
+from eventide.sql.interval_literals import read_interval
 from eventide.sql.tokens import Span, closing, error_at, is_close, is_open, word
 
 # Words that begin the next clause and so are never a name without quotes.
@@ -158,10 +158,6 @@ class Cursor:
             raise self.error(
                 f"'{self.span.tokens[self.position].text}' is not expected here", "end the statement with a semicolon"
             )
-
-    def option_error(self, error: OptionError, token: Token) -> SqlError:
-        """An option's error, shown at its place in the SQL."""
-        return error_at(self.sql, token, error.message, error.help)
 
 
 def is_name(token: Token, sql: str) -> bool:

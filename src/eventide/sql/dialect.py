@@ -2,7 +2,7 @@
 
 sqlglot gives the tokens, with their places in the text, and a tree of each scalar expression. The tree is only looked
 at (which columns, which lambdas, which subqueries); the SQL that Spark gets is made of the user's own tokens. So no
-function is known by name here: whatever Spark has, it has.
+function is known by name here: whatever Spark has can be used.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ def tokenize(sql: str) -> list[Token]:
         place = re.search(r"from \d+:(\d+)", str(error.__cause__ or error))
         if place:
             raise SqlError(
-                "a string or quoted name does not end", sql=sql, start=int(place[1]), help="close the quote"
+                "a string or quoted name is not closed", sql=sql, start=int(place[1]), help="close the quote"
             ) from None
         start = sql.rfind("/*")
         raise SqlError(
-            "a comment does not end", sql=sql, start=max(start, 0), end=start + 2, help="close it with */"
+            "a comment is not closed", sql=sql, start=max(start, 0), end=start + 2, help="close it with */"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""EMIT and ALLOW LATENESS: what they say of one operator, and what contradicts it."""
+"""EMIT and ALLOW LATENESS: what they say about one operator, and what contradicts it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def of_join(join: JoinNode) -> Lateness | None:
 
 
 def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
-    """How an operator emits; of what `allowed` says of its lateness, one is given at most."""
+    """How an operator emits. `allowed` are the places that may give its lateness; at most one of them does."""
     lateness = _one_of([each for each in allowed if each is not None])
     mode = node.mode or EmitMode.ON_WINDOW_CLOSE
     if lateness is not None and node.mode is EmitMode.FINAL:

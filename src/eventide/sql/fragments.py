@@ -103,7 +103,7 @@ def checked(fragment: Fragment, what: str = "an expression") -> Fragment:
             cursor.position = cursor.position if len(parts) == 1 else len(parts[0].tokens)
             found = cursor.span.tokens[cursor.position].text
             raise cursor.error(
-                f"'{found}' is not expected here", f"write {what} and nothing else; several are several arguments"
+                f"'{found}' is not expected here", f"write {what} and nothing else; pass several as separate arguments"
             )
     except SqlError as error:
         raise Assembled(fragment.label, fragment).relocate(error) from None

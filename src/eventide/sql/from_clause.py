@@ -98,7 +98,7 @@ class FromParser:
             help = "FROM takes a source, a query in parentheses, TUMBLE(...), HOP(...) or SESSION(...)"
             raise error_at(cursor.sql, token, f"unknown table function {name}", help)
         if cursor.at(TokenType.DOT):
-            raise error_at(cursor.sql, token, "names have no schema in front", "write the name alone")
+            raise error_at(cursor.sql, token, "names have no schema", "write the name alone")
         return self._named(name, cursor.span.part(cursor.position - 1, cursor.position))
 
     def _named(self, name: str, span: Span) -> TableRef | SubqueryRef:

@@ -10,9 +10,9 @@ from sqlglot.tokenizer_core import TokenType
 from eventide.plan.validate import USER_AGGREGATES
 from eventide.sql.aggregate_calls import AGGREGATE_NAMES, INSTEAD_OF_OVER
 from eventide.sql.cursor import RESERVED
-from eventide.sql.dialect import EventideParser, tokenize
+from eventide.sql.dialect import EventideParser
 from eventide.sql.spark_functions import SPARK_FUNCTIONS
-from eventide.sql.statements import CreateSink, CreateSource, CreateStream, CreateView
+from eventide.sql.statements import Create, CreateSource, CreateStream, CreateView
 from eventide.sql.tokens import Span, calls, error_at, word
 from eventide.sql.window_functions import BOUND_FUNCTIONS, UNSUPPORTED_BOUNDS, WINDOW_FUNCTIONS
 
@@ -20,7 +20,7 @@ JVM_CALLS = frozenset({"java_method", "reflect", "try_reflect"})
 # IDENTIFIER('java_' || 'method')(...) is a call, too.
 _HIDING = frozenset({"identifier"})
 _NEEDS_OVER = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value".split())
-# What stands in front of a parenthesis in a query and is no function of Spark's list.
+# What may come before a parenthesis in a query without being a function of Spark's list.
 _GRAMMAR = {word.lower() for word in RESERVED} | frozenset(
     """char varchar numeric dec character table stream descriptor watermark tumbling hopping except using values
     partition exists within filter rollup cube grouping sets all interval lateral
@@ -36,11 +36,9 @@ _KNOWN = (
     | _GRAMMAR
 )
 
-Created = CreateSource | CreateStream | CreateSink | CreateView
 
-
-def check_known(statement: Created, others: Collection[str] = ()) -> None:
-    """An error at the first function that neither Spark has nor `others` name, nor is an aggregate of the user's own.
+def check_known(statement: Create, others: Collection[str] = ()) -> None:
+    """An error at the first function that is not Spark's, nor in `others`, nor an aggregate of the user's own.
 
     Only for a check without Spark: at run time Spark is asked, which also knows what was registered on its session.
     """
@@ -59,7 +57,7 @@ def check_known(statement: Created, others: Collection[str] = ()) -> None:
             raise call.span.error(f"there is no function {call.name}", help)
 
 
-def refuse_jvm_calls(statement: Created) -> None:
+def refuse_jvm_calls(statement: Create) -> None:
     """An error at a call with which SQL would run code of the JVM: a checkpoint's catalog is SQL, too."""
     for span in _expressions(statement):
         refuse_jvm_calls_in(span)
@@ -80,10 +78,8 @@ def refuse_jvm_calls_in(span: Span) -> None:
             raise error_at(span.sql, token, f"{name.upper()}(...) hides what it names", "write the name itself")
 
 
-def _expressions(statement: Created) -> list[Span]:
+def _expressions(statement: Create) -> list[Span]:
     if isinstance(statement, CreateStream | CreateView):
         return [statement.query.span]
-    if isinstance(statement, CreateSource) and statement.source.watermark_sql is not None:
-        text = statement.source.watermark_sql
-        return [Span(text, tuple(tokenize(text)))]
-    return []
+    watermark = statement.source.watermark if isinstance(statement, CreateSource) else None
+    return [] if watermark is None or watermark.expression is None else [watermark.expression]

@@ -72,8 +72,8 @@ class _Grouping:
 
 
 def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: int | None) -> WindowAggregate:
-    """The query as a window aggregation. Without a window groups are told anew when they change, and kept for
-    `state_ttl`.
+    """The query as a window aggregation. Without a window, groups are emitted again whenever they change, and kept
+    for `state_ttl`.
     """
     grouping = _read_grouping(select, scope)
     window, time = _window_and_time(grouping, scope, select)
@@ -141,7 +141,7 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
         return
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS:
-            raise call.span.error("the window is not a group key by itself", "let it stand alone in GROUP BY")
+            raise call.span.error("the window is not a group key by itself", "write it in GROUP BY on its own")
         if call.name in ("rollup", "cube", "grouping"):
             raise call.span.error(f"{call.name.upper()} is not supported", "make one stream for each set of keys")
     reference = single_reference(span)
@@ -168,7 +168,7 @@ def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[
     is_column = found is not None and reference is not None and found[1] == len(reference.parts)
     column = found[0].name if is_column and found is not None else None
     if not references(span) and column is None:
-        raise span.error("a constant is no group key", "leave it out of GROUP BY")
+        raise span.error("a constant cannot be a group key", "leave it out of GROUP BY")
     if is_column and found is not None and found[0].type.startswith("map<"):
         raise span.error(
             "maps cannot be compared, so none can be a group key", f"group by one of its values, as in {column}['key']"
@@ -216,12 +216,12 @@ def _check_window_table(
     if bounds != {"window_start", "window_end"}:
         place = select.group_span or table.span
         raise place.error(
-            "a window table wants both window_start and window_end in GROUP BY",
+            "a window table needs both window_start and window_end in GROUP BY",
             "write GROUP BY window_start, window_end, ...",
         )
     if table.function != "session":
         if table.partition:
-            raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys stand in GROUP BY")
+            raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in GROUP BY")
         return
     partition = {rewrite(span, columns_of(scope)) for span in table.partition}
     if partition != {key.sql for key in grouping.keys}:
@@ -244,11 +244,11 @@ class _Lowering:
         for item in self.select.items:
             if item.star:
                 raise item.expression.error(
-                    "* cannot stand in a query with a window",
+                    "* cannot be used in a query with a window",
                     "name the keys, the aggregates and window_start or window_end",
                 )
             if item.generated is not None:
-                help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+                help = "write LATERAL VIEW explode(array) AS name after FROM source"
                 raise item.expression.error("a query with a window explodes in FROM", help)
             outputs.append(
                 Named(item.alias or self._name(item), self._lower(item.expression, outputs, aliases_first=False))

@@ -70,7 +70,7 @@ class BoundFinder:
         return Bounded(bound, self.kind, times)
 
     def _take_where(self, read: Callable[[Span], Read | None]) -> list[Read]:
-        """What WHERE says of both sides; behind a semi or anti join it knows one side only."""
+        """What WHERE says about both sides; after a semi or anti join it knows one side only."""
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return []
         found = take(self.conditions.where, read)
@@ -108,7 +108,7 @@ class BoundFinder:
                 return self._not_the_event_time(condition, reference)
             if self._is_about_times(condition):
                 return condition.error(
-                    "this is no bound of the time between the two rows that is known beforehand",
+                    "this does not bound the time between the two rows by a fixed amount",
                     f"add or subtract intervals, as in {self._example()}, or add WITHIN INTERVAL '10' SECOND",
                 )
         for condition in (*self.conditions.on, *self.conditions.where):
@@ -120,7 +120,7 @@ class BoundFinder:
                         "add WITHIN INTERVAL '10' SECOND, which goes by the time of the pair",
                     )
         right = self.scope.right.qualifier or "the right side"
-        add = f"add WITHIN TUMBLE(INTERVAL '10' SECOND) behind {right}, or a condition such as {self._example()}"
+        add = f"add WITHIN TUMBLE(INTERVAL '10' SECOND) after {right}, or a condition such as {self._example()}"
         if self.mode in _UNBOUNDED_MODES:
             return self.join.words.error("joins without a bound in time are not available yet", add)
         return self.join.words.error("a join of two streams needs a bound in time", add)
@@ -146,9 +146,9 @@ class BoundFinder:
     def _not_the_event_time(self, condition: Span, reference: Reference) -> SqlError:
         name = ".".join(reference.parts)
         return condition.error(
-            f"{name} is not the event time of its side, so this is no bound in time",
+            f"{name} is not the event time of its side, so this does not bound the join in time",
             f"declare EVENT TIME in the source, write WATERMARK {reference.parts[-1]} DELAY OF INTERVAL 10 SECONDS "
-            f"behind it in FROM, or {'add a condition on the event times' if self.join.asof else 'add WITHIN'}",
+            f"after it in FROM, or {'add a condition on the event times' if self.join.asof else 'add WITHIN'}",
         )
 
     # ASOF ---------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class BoundFinder:
         if total.upper is None or total.lower is None or total.upper != -total.lower:
             left, right = self.scope.time_name(0), self.scope.time_name(1)
             raise self._place().error(
-                "the tolerance of NEAREST is the same to both sides",
+                "the tolerance of NEAREST must be the same on both sides",
                 f"write NEAREST({left}, {right}) AND abs({left} - {right}) <= INTERVAL '10' SECOND",
             )
         return Asof(Nearest.EITHER, tolerance=total.upper)

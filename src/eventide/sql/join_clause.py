@@ -12,7 +12,7 @@ from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Hop, PanedWindow, Session, Tumble
 from eventide.sql.clauses import at_clause
 from eventide.sql.cursor import Cursor, is_name
-from eventide.sql.intervals import interval_of
+from eventide.sql.interval_literals import interval_of
 from eventide.sql.syntax import FromNode, JoinNode, Within
 from eventide.sql.tokens import Span, calls, ends_operand, split_commas, word
 from eventide.sql.window_functions import window_without_time
@@ -146,7 +146,7 @@ class JoinParser:
         cursor, begin = self.cursor, self.cursor.position
         if node.asof:
             raise cursor.error(
-                "an ASOF join takes a tolerance and no WITHIN",
+                "an ASOF join takes a tolerance, not WITHIN",
                 "write AND l.ts - r.ts <= INTERVAL '10' SECOND in its condition",
             )
         cursor.next()
@@ -191,7 +191,7 @@ class JoinParser:
         if len(parts) != 2:
             span = self.cursor.span.part(begin, self.cursor.position)
             raise span.error(
-                "here stand two intervals: how much earlier and how much later a right row may be",
+                "expected two intervals: how much earlier and how much later a right row may be",
                 "write WITHIN (1 HOUR, 2 HOURS)",
             )
         before, after = (interval_of(part) for part in parts)
@@ -248,6 +248,6 @@ def _overlapping(left: PanedWindow | Session, right: PanedWindow | Session, span
     if isinstance(left, Hop) and isinstance(right, Tumble):
         return OverlappingPanes(left, right)
     raise span.error(
-        "of two windows one is tumbling and one is sliding",
+        "two windows must be one tumbling and one sliding",
         "write WITHIN TUMBLE(size) AND HOP(slide, size), HOP(...) AND TUMBLE(...), or one window for both sides",
     )

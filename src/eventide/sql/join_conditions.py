@@ -17,7 +17,7 @@ from eventide.sql.scope import Lookup, rewrite, single_reference
 from eventide.sql.tokens import Span, word
 
 _BOTH, _LEFT, _RIGHT, _NONE = {0, 1}, {0}, {1}, set[int]()
-# The sides whose rows a condition on that side alone may filter before the join, without another outcome.
+# The sides whose rows a condition on that side alone may filter before the join, with the same outcome.
 _FILTERED_BY_ON = {
     JoinKind.INNER: _BOTH,
     JoinKind.SEMI: _BOTH,

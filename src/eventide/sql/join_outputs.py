@@ -197,5 +197,5 @@ def refuse_windows(span: Span) -> None:
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS or call.name in BOUND_FUNCTIONS:
             raise call.span.error(
-                "the window of a join is said by WITHIN", "use window_start and window_end to name its bounds"
+                "the window of a join is given by WITHIN", "use window_start and window_end to name its bounds"
             )

@@ -32,7 +32,7 @@ class Found:
 
 @dataclass(frozen=True)
 class JoinScope:
-    """`merged` are the columns of USING, which need no qualifier. Behind a semi or anti join the right is hidden."""
+    """`merged` are the columns of USING, which need no qualifier. After a semi or anti join the right is hidden."""
 
     left: Side
     right: Side
@@ -70,7 +70,7 @@ class JoinScope:
         if found is None and reference.parts[-1].lower() in BEHIND_JOINS:
             name = reference.parts[-1]
             raise reference.error(
-                f"{name} is not known in ON", "write this condition in WHERE, which comes behind the join"
+                f"{name} is not known in ON", "write this condition in WHERE, which comes after the join"
             )
         if found is None:
             raise self.unknown(reference)

@@ -85,7 +85,7 @@ def _window_table(table: WindowTable, catalog: Composing) -> Side:
             "sessions of two sides seldom have the same bounds", "write l JOIN r WITHIN SESSION(INTERVAL '5' MINUTE)"
         )
     if table.partition:
-        raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys stand in ON")
+        raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in ON")
     scope = lower_input(table.input, catalog)
     scope = replace(scope, qualifier=table.alias or scope.qualifier)
     for name in WINDOW_BOUNDS:

@@ -12,10 +12,10 @@ from eventide.sql.emits import AT_CLOSE, of_join
 from eventide.sql.join_bounds import Bounded, BoundFinder
 from eventide.sql.join_conditions import Sorted, conjunction, sort_conditions
 from eventide.sql.join_outputs import AboveJoin, join_outputs, refuse_windows
+from eventide.sql.join_pairs import Names, pair_columns, pair_scope
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import Side, lower_side
 from eventide.sql.join_windows import Conditions
-from eventide.sql.pairs import Names, pair_columns, pair_scope
 from eventide.sql.relations import Composing
 from eventide.sql.scope import Scope, TimeOf, references, refuse_quoted_columns
 from eventide.sql.syntax import EmitNode, FromNode, JoinNode, SelectNode, SubqueryRef
@@ -36,7 +36,7 @@ def join_below(select: SelectNode) -> JoinNode | None:
 
 
 def lower_join(select: SelectNode, join: JoinNode, catalog: Composing, mode: EmitMode | None) -> Join:
-    """The join that a SELECT says."""
+    """The join of a SELECT."""
     _refuse_watermark(select)
     joined = _Joiner(catalog, _named_above(select)).outermost(join, _where(select), mode)
     return joined.query(join_outputs(select.items, joined.scope, joined.bounded))
@@ -51,7 +51,7 @@ def read_join(select: SelectNode, join: JoinNode, catalog: Composing) -> Scope:
 def _refuse_watermark(select: SelectNode) -> None:
     if select.watermark is not None:
         raise select.watermark.span.error(
-            "a watermark belongs to one side of the join", "write it behind that side, before JOIN or ON"
+            "a watermark belongs to one side of the join", "write it after that side, before JOIN or ON"
         )
 
 
@@ -178,7 +178,7 @@ def _refuse_two_kinds_of_time(join: JoinNode, scope: JoinScope, times: tuple[str
         place = (join.left if timeless[0] else join.right).span
         raise place.error(
             "this side has no event time, and the other one has",
-            "declare EVENT TIME in its source, or write WATERMARK column DELAY OF INTERVAL 10 SECONDS behind it",
+            "declare EVENT TIME in its source, or write WATERMARK column DELAY OF INTERVAL 10 SECONDS after it",
         )
 
 

@@ -56,7 +56,7 @@ def moved_to_from(
         call = found[0]
         whole = len(call.span.tokens) == len(item.expression.tokens)
         if call.name.removesuffix(_OUTER) != "explode" or not whole or call.arguments is None:
-            raise call.span.error(f"{call.name} cannot stand here", HELP)
+            raise call.span.error(f"{call.name} cannot be used here", HELP)
         if any(known.generated for known in moved):
             raise call.span.error("a select list explodes one thing", "write the others as LATERAL VIEW")
         name = item.alias or _DEFAULT_NAME
@@ -76,7 +76,7 @@ def with_view(scope: Scope, view: LateralView) -> Scope:
         if name.startswith("__"):
             raise view.span.error(f"the column name {name} is reserved", "choose one that does not begin with __")
         if scope.find(name) is not None:
-            raise view.span.error(f"there is a column {name} already", "choose another name behind AS")
+            raise view.span.error(f"there is already a column {name}", "choose another name after AS")
     known = next((column.type for column in scope.columns if column.name == sql), "")
     types = element_types(known, view.position)
     if known and len(types) != len(view.names):

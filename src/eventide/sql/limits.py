@@ -1,4 +1,4 @@
-"""How large SQL may be: what is beyond it is refused at once and in few words."""
+"""How large SQL may be: what is larger is refused at once, with a short message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_text(sql: str) -> None:
     try:
         sql.encode()
     except UnicodeEncodeError as error:
-        message = f"U+{ord(sql[error.start]):04X} is half of a character and stands alone"
+        message = f"U+{ord(sql[error.start]):04X} is half of a character"
         place = {"start": error.start, "end": error.end}
         raise SqlError(
             message, sql=sql.encode(errors="replace").decode(), **place, help="write the whole one"

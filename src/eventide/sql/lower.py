@@ -84,16 +84,16 @@ def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -
         return _forward(select, scope)
     if select.order_by is not None:
         raise select.order_by.error(
-            "the results of windows leave in the order in which the windows close", "leave ORDER BY out"
+            "the results of windows come out in the order in which the windows close", "leave ORDER BY out"
         )
     return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE, composition.state_ttl)
 
 
 def _ranked(select: SelectNode, scope: Scope) -> Rank:
     if is_grouped(select):
-        raise select.span.error("rows are grouped first and ranked then", "group in a subquery, and rank its rows")
+        raise select.span.error("rows are grouped first and then ranked", "group in a subquery, and rank its rows")
     if select.order_by is not None:
-        raise select.order_by.error("ranked rows leave by window and place", "leave ORDER BY out")
+        raise select.order_by.error("ranked rows come out by window and place", "leave ORDER BY out")
     return lower_rank(select, scope)
 
 
@@ -109,11 +109,11 @@ def _lower_union(statement: CreateStream, composition: Composition) -> tuple[For
 def _useless(lateness: Lateness, composition: Composition) -> SqlError:
     if composition.inner:
         return lateness.error(
-            "lateness is allowed to windows that read a source, and here an ordered stream does",
+            "only windows that read a source can allow lateness, and here an ordered stream reads it",
             "leave it out; behind the watermark, rows of an ordered stream are late",
         )
     return lateness.error(
-        "lateness is allowed to windows, and there is no window", "leave it out, or group by a window"
+        "only windows can allow lateness, and there is no window", "leave it out, or group by a window"
     )
 
 
@@ -182,7 +182,7 @@ def _with_late_name(statement: CreateStream, composition: Composition, streams: 
         return streams
     place, can_be_late = node.places["late_to"], [each for each in streams if _has_late_rows(each, composition)]
     if not can_be_late:
-        help = "add WITH ('late.policy' = 'strict') behind the stream's name, or leave LATE DATA TO out"
+        help = "add WITH ('late.policy' = 'strict') after the stream's name, or leave LATE DATA TO out"
         raise place.error("without a window no row is late, so nothing would ever arrive there", help)
     if len(can_be_late) > 1:
         names = " and ".join(f"{each.name}$late" for each in can_be_late)

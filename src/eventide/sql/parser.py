@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.plan.names import quoted
@@ -13,8 +15,6 @@ from eventide.sql.options import SIDE_OPTIONS, STREAM_OPTIONS, Options, check_op
 from eventide.sql.query import parse_query
 from eventide.sql.statements import (
     Create,
-    CreateSink,
-    CreateSource,
     CreateStream,
     CreateView,
     Describe,
@@ -41,7 +41,7 @@ def parse_statements(text: str) -> list[Statement]:
 
 
 def _parse_shallow(span: Span) -> Statement:
-    """A statement, or an error if there is no end of what is nested in it."""
+    """A statement, or an error if it is nested too deeply."""
     try:
         return _parse(span)
     except RecursionError:
@@ -84,7 +84,7 @@ def _parse(span: Span) -> Statement:
         return Describe(span.text, name)
     if cursor.accept("EXPLAIN"):
         return _parse_explain(cursor)
-    raise cursor.error(f"'{span.tokens[0].text}' begins no statement of Eventide", f"statements: {_STATEMENTS}")
+    raise cursor.error(f"'{span.tokens[0].text}' does not start a statement", f"statements: {_STATEMENTS}")
 
 
 def _parse_create(cursor: Cursor) -> Create:
@@ -99,9 +99,9 @@ def _parse_create(cursor: Cursor) -> Create:
     name, token = object_name(cursor, kind.lower())
     text = cursor.span.text
     if kind == "SOURCE":
-        return CreateSource(text, parse_source(cursor, name, token), or_replace, if_not_exists)
+        return replace(parse_source(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "SINK":
-        return CreateSink(text, parse_sink(cursor, name, token), or_replace, if_not_exists)
+        return replace(parse_sink(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "VIEW":
         return CreateView(text, name, _view_query(cursor, name), or_replace, if_not_exists)
     options = check_options(read_options(cursor), {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
@@ -115,7 +115,7 @@ def _view_query(cursor: Cursor, name: str) -> QueryNode:
     query = parse_query(cursor)
     if not cursor.done:
         raise cursor.error(
-            "a view has a query and nothing behind it", "EMIT, ALLOW LATENESS and LATE DATA TO belong to its readers"
+            "a view has a query and nothing after it", "EMIT, ALLOW LATENESS and LATE DATA TO belong to its readers"
         )
     return query
 

@@ -1,4 +1,4 @@
-"""SELECT as written: the clauses of a query and the tail of a stream, split up but not yet understood."""
+"""SELECT as written: the clauses of a query and the tail of a stream, split into parts that are not yet understood."""
 
 from __future__ import annotations
 

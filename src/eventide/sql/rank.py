@@ -74,7 +74,7 @@ def _read_over(item: SelectItem) -> _Over:
     cursor.expect("OVER", help=_HELP)
     inside = cursor.parenthesized("PARTITION BY ... ORDER BY ...")
     if inside is None or cursor.peek() is not None:
-        raise span.error("the place of a row stands alone in the select list", f"{_HELP}, and compute around it")
+        raise span.error("the place of a row is a select item of its own", f"{_HELP}, and compute around it")
     return _Over(function, *_clauses(inside), span)
 
 

@@ -83,7 +83,7 @@ class Composing(Readable, Protocol):
         ...
 
     def read_query(self, query: Query, emit: EmitNode, lateness: Lateness | None) -> Source:
-        """The same for a part that is lowered; `lateness` is its own."""
+        """The same for a part that has been lowered; `lateness` is its own."""
         ...
 
 
@@ -117,7 +117,7 @@ def lower_union(query: QueryNode, catalog: Composing, emit: EmitNode | None = No
             counts = [sum(not column.is_hidden for column in each.columns) for each in (scope, first)]
             raise select.span.error(
                 f"this SELECT has {counts[0]} columns, the first one {counts[1]}",
-                "UNION ALL wants the same number of columns",
+                "UNION ALL needs the same number of columns",
             )
         if scope.time_of != first.time_of:
             raise select.span.error(
@@ -217,7 +217,8 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
                 raise span.error("the watermark is given twice", "keep one of them")
             if is_stream(relation.source):
                 raise span.error(
-                    "rows of a stream bring their watermark with them", "leave it out; sources have one to declare"
+                    "rows of a stream bring their watermark with them",
+                    "leave it out; it can only be declared for sources",
                 )
             return replace(relation, watermark_lag=lag)
         case Union():
@@ -350,7 +351,7 @@ def _refuse_windows(span: Span) -> None:
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS:
             raise call.span.error(
-                "a window groups rows, so it stands in GROUP BY", f"write GROUP BY {call.span.render()}"
+                "a window groups rows, so it belongs in GROUP BY", f"write GROUP BY {call.span.render()}"
             )
 
 

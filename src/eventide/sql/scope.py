@@ -65,7 +65,7 @@ class Scope:
         return next(iter(self.all_called(name)), None)
 
     def all_called(self, name: str) -> list[ScopeColumn]:
-        """The columns that a name without a qualifier may mean: the times of a join's inputs are no such."""
+        """The columns that a name without a qualifier may mean: not the times of a join's inputs."""
         return [
             column
             for column in self.columns
@@ -190,17 +190,17 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
     """Refuse what is SQL but cannot be part of a stream's expression."""
     for token in span.tokens:
         if word(token) == "SELECT":
-            raise error_at(span.sql, token, "a subquery cannot stand in an expression", "put it in FROM")
+            raise error_at(span.sql, token, "a subquery cannot be used in an expression", "put it in FROM")
         if word(token) == "OVER":
             raise error_at(span.sql, token, NO_OVER, INSTEAD_OF_OVER)
     check_colons(span)
     for call in calls(span):
         if call.name in GENERATORS:
-            help = "write LATERAL VIEW explode(array) AS name behind FROM source"
+            help = "write LATERAL VIEW explode(array) AS name after FROM source"
             raise call.span.error(f"{call.name} makes several rows of one, which cannot be done here", help)
     tree = span.tree()
     if not allow_star and next(tree.find_all(exp.Star), None) is not None:
-        raise span.error("* cannot stand here", "name the columns")
+        raise span.error("* cannot be used here", "name the columns")
 
 
 def refuse_quoted_columns(scope: Scope, span: Span) -> None:

@@ -21,7 +21,7 @@ _NAME = re.compile(r"\w+")
 def select_above(select: SelectNode, source: SubqueryRef, below: Query) -> Query | None:
     """`below` with the outputs of `select`, which names the outputs of `below`.
 
-    None if `select` names the time of the rows, which only those have that have left an operator.
+    None if `select` names the time of the rows, which rows have only once they have left an operator.
     """
     if _names_time(select, below):
         return None

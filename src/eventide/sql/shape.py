@@ -15,7 +15,7 @@ def aggregates(select: SelectNode) -> bool:
 
 
 def is_grouped(select: SelectNode) -> bool:
-    """The same, and a window table counts, which is there to be grouped by."""
+    """The same; a window table counts too, since it is there to be grouped by."""
     return aggregates(select) or isinstance(select.source, WindowTable)
 
 

@@ -64,7 +64,7 @@ class _Reader:
             )
         if found.stream is not None:
             help = (
-                f"side output wants a sink of its own: CREATE SINK name WITH ('connector' = '{found.connector}', ...)"
+                f"side output needs a sink of its own: CREATE SINK name WITH ('connector' = '{found.connector}', ...)"
             )
             raise self._error("sink", f"the sink {found.name} takes the rows of {found.stream}", help)
         return found.name
@@ -83,7 +83,7 @@ class _Reader:
             help = "name an embedded source"
             raise self._error(
                 at,
-                f"the source {source.name} reads {source.connector}, and rows can be given to embedded ones only",
+                f"the source {source.name} reads {source.connector}, and only embedded sources take rows",
                 help,
             )
         known = {column.name.lower() for column in source.columns}
@@ -106,7 +106,7 @@ class _Reader:
         own = {source.name: source for source in sources_of(self._stream.query)}
         if len(own) > 1:
             help = f"add '{self._key('source')}' = '{next(iter(own))}'"
-            raise self._error("sink", f"which source gets the rows again is not said: {', '.join(own)}", help)
+            raise self._error("sink", f"more than one source could get the rows back: {', '.join(own)}", help)
         return next(iter(own.values()))
 
     def _key(self, key: str) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.plan.logical import Sink, Source
+from sqlglot.tokenizer_core import Token
+
 from eventide.sql.options import Options
-from eventide.sql.syntax import EmitNode, QueryNode
+from eventide.sql.syntax import EmitNode, QueryNode, SourceNode
 
 
 @dataclass(frozen=True, eq=False)
 class CreateSource:
+    """What its clauses name is resolved only when it is lowered: see `sql.lower_source`."""
+
     text: str
-    source: Source
+    name: str
+    place: Token  # of the name
+    source: SourceNode
+    connector: str
+    options: Options
     or_replace: bool = False
     if_not_exists: bool = False
 
@@ -32,15 +39,20 @@ class CreateStream:
 
 @dataclass(frozen=True, eq=False)
 class CreateSink:
+    """The stream that it reads, if any, is resolved only when it is lowered: see `sql.catalog`."""
+
     text: str
-    sink: Sink
+    name: str
+    stream: str | None
+    connector: str
+    options: Options
     or_replace: bool = False
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class CreateView:
-    """A query that stands for itself wherever its name is read."""
+    """A query that takes the place of its name wherever that is read."""
 
     text: str
     name: str
@@ -97,10 +109,3 @@ class Select:
 
 Create = CreateSource | CreateStream | CreateSink | CreateView
 Statement = Create | Drop | Show | Describe | Explain | Select
-
-
-def name_of(statement: Create) -> str:
-    """The name of what a CREATE makes."""
-    if isinstance(statement, CreateSource):
-        return statement.source.name
-    return statement.sink.name if isinstance(statement, CreateSink) else statement.name

@@ -1,13 +1,56 @@
-"""A query as written, before any name is resolved. Every part keeps its tokens, so every error finds its place."""
+"""Sources and queries as written, before any name is resolved. Every part keeps its tokens, so every error finds its
+place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sqlglot.tokenizer_core import Token
+
 from eventide.plan.joins import Interval, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.logical import Column
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.tokens import Span
+
+Path = tuple[Token, ...]  # a column, or a field of one that is a struct
+
+
+@dataclass(frozen=True, eq=False)
+class EventTimeNode:
+    """EVENT TIME column [TYPE type], or column.field of a message that a row may hold, always with its type."""
+
+    column: Token
+    field: Token | None
+    type: Token | None
+
+
+@dataclass(frozen=True, eq=False)
+class WatermarkFor:
+    """WATERMARK FOR column AS column - lag, or AS an expression that carries the watermark itself."""
+
+    column: Path
+    lag: int | None = None
+    expression: Span | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Deduplicate:
+    """DEDUPLICATE BY columns WITHIN interval."""
+
+    columns: tuple[Path, ...]
+    within: int
+
+
+@dataclass(frozen=True, eq=False)
+class SourceNode:
+    """What is between the parentheses of CREATE SOURCE."""
+
+    columns: tuple[Column, ...]
+    event_times: tuple[EventTimeNode, ...] = ()  # several only for messages
+    watermark: WatermarkFor | None = None
+    dedup: Deduplicate | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ def parse_tail(cursor: Cursor) -> EmitNode:
         else:
             raise cursor.error(
                 f"'{cursor.span.tokens[first].text}' is not expected here",
-                "behind the query come EMIT ..., ALLOW LATENESS INTERVAL ... and LATE DATA TO name",
+                "after the query come EMIT ..., ALLOW LATENESS INTERVAL ... and LATE DATA TO name",
             )
         node = _placed(node, changed, part, cursor.span.part(first, cursor.position))
     if node.every == 0:

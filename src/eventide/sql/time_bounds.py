@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.sql.conjuncts import Comparison, between, comparison, unwrapped
 from eventide.sql.cursor import is_name
-from eventide.sql.intervals import HELP, read_interval
+from eventide.sql.interval_literals import HELP, read_interval
 from eventide.sql.scope import Reference, references, single_reference
 from eventide.sql.tokens import Span, calls, closing, word
 

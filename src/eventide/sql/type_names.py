@@ -60,8 +60,8 @@ def read_type(cursor: Cursor) -> str:
 
 def _decimal(cursor: Cursor, token: Token, precision: str, scale: str = "0") -> str:
     if not 1 <= int(precision) <= MOST_DIGITS or int(scale) > int(precision):
-        message = f"{token.text} has 1 to {MOST_DIGITS} digits, and no more of them behind the point"
-        raise error_at(cursor.sql, token, message, "write DECIMAL(10, 2): 10 digits, 2 of them behind the point")
+        message = f"{token.text} has 1 to {MOST_DIGITS} digits, and no more of them after the decimal point"
+        raise error_at(cursor.sql, token, message, "write DECIMAL(10, 2): 10 digits, 2 of them after the decimal point")
     return f"decimal({int(precision)},{int(scale)})"
 
 

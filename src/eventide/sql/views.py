@@ -1,4 +1,4 @@
-"""Views: named queries that stand for themselves wherever they are read."""
+"""Views: named queries that take the place of their names wherever these are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every spelling of a window, down to the five windows of the plan."""
+"""Every spelling of a window, turned into one of the windows of the plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.eventtime.durations import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND, format_duration
 from eventide.plan.windows import BoundedWindow, Cumulate, Hop, PanedWindow, Session, Slide, Tumble
-from eventide.sql.intervals import interval_of
+from eventide.sql.interval_literals import interval_of
 from eventide.sql.scope import single_reference
 from eventide.sql.syntax import WindowClause, WindowTable
 from eventide.sql.tokens import Call, Span, split_commas, word

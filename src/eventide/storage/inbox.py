@@ -60,9 +60,9 @@ class Inbox:
         for entry in entries:
             if entry.source is not None and entry.number is not None:
                 positions[entry.source] = max(entry.number, positions.get(entry.source, 0))
-        marks = [Entry("position", source, number) for source, number in positions.items()]
-        end = Entry(END, None, len(entries) + len(marks))
-        lines = [json.dumps(asdict(entry)) for entry in [*entries, *marks, end]]
+        latest = [Entry("position", source, number) for source, number in positions.items()]
+        end = Entry(END, None, len(entries) + len(latest))
+        lines = [json.dumps(asdict(entry)) for entry in [*entries, *latest, end]]
         write_bytes(self.folder / f"{self._last + 1:012d}.json", "\n".join(lines).encode())
         self._last, self.positions = (
             self._last + 1,

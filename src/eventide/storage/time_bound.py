@@ -21,13 +21,13 @@ class TimeBoundFile:
     def draw(self, account: Account | None) -> None:
         """Write the bound from the account of the last batch. Not synced: a start writes it again."""
         figures = account.sources.values() if account is not None else []
-        marks = {
-            mark: max((each[mark] for each in figures if mark in each), default=None)
-            for mark in ("watermark", "flushed")
+        bound = {
+            name: max((each[name] for each in figures if name in each), default=None)
+            for name in ("watermark", "flushed")
         }
         temporary = self.path.with_suffix(".new")
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(marks))
+        temporary.write_text(json.dumps(bound))
         temporary.replace(self.path)
 
     def read(self) -> dict[str, int | None]:

@@ -111,7 +111,7 @@ class CsvForm:
 
     @cached_property
     def _escaped(self) -> re.Pattern[bytes]:
-        """A mark that stands for itself behind another one; a quote does so behind a quote as well."""
+        """A quote or escape that stands for itself behind another one; a quote does so behind a quote as well."""
         quote, escape = re.escape(self.quote), re.escape(self.escape)
         return re.compile(rb"[%b%b](%b)|%b(%b)" % (quote, escape, quote, escape, escape))
 
@@ -134,8 +134,8 @@ class Lines:
         rest, self._held = b"".join(self._held), deque()
         return rest
 
-    def upto(self, mark: bytes, skipped: int, most: int) -> tuple[bytes, int]:
-        """The lines behind the next `skipped` ones up to the first that holds `mark`, and how many then are known;
+    def upto(self, quote: bytes, skipped: int, most: int) -> tuple[bytes, int]:
+        """The lines behind the next `skipped` ones up to the first that holds `quote`, and how many then are known;
         nothing if there is none within `most` bytes.
         """
         found, size = [], 0
@@ -143,7 +143,7 @@ class Lines:
             found.append(self._held[skipped])
             size += len(found[-1])
             skipped += 1
-            if mark in found[-1]:
+            if quote in found[-1]:
                 return b"".join(found), skipped
         return b"", skipped
 

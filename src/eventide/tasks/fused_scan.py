@@ -26,17 +26,17 @@ from eventide.eventtime.resolution import (
     IS_UNPARSEABLE,
     ORDER,
 )
-from eventide.eventtime.span import EARLIEST_US, LATEST_US
+from eventide.eventtime.time_range import EARLIEST_US, LATEST_US
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
 from eventide.kernels.prefold import TimeBound
 from eventide.kernels.vector.columns import column
 from eventide.kernels.vector.text import is_readable, is_utf8, readable
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Expression, evaluate
+from eventide.tasks.file_errors import naming_file
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
-from eventide.tasks.unreadable import naming
 
 # What a scan returns: packed rows, and lines that Spark must decode.
 ROW, RECEIVED = "row", "received"
@@ -114,7 +114,7 @@ class FusedScan:
         count = place = 0
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
-            for piece in naming(file.path, self._pieces(file)):
+            for piece in naming_file(file.path, self._pieces(file)):
                 first = (file.number << _FILE_BITS) + piece.at
                 if piece.rows is None:
                     if not self.leaves_lines:

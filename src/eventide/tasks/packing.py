@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, PROBLEMS
-from eventide.eventtime.span import SHIFT_US
+from eventide.eventtime.time_range import SHIFT_US
 from eventide.kernels.contract import CLAIM, DETAIL, PROBLEM, TS
 from eventide.kernels.prefold import Prefold, TimeBound
 from eventide.kernels.vector.columns import column, normalised

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.admission.admission import Admission, ShedInput
 from eventide.admission.batch_admission import Arrivals, Bools, Ints, Tickets
 from eventide.admission.gate import PRIORITY_CODE
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import Priorities, ShedOrder, priority_codes, row_hashes
+from eventide.admission.source_admission import Admission, ShedInput
 from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.resolution import DECLARED, FROM_PROCESSING
 from eventide.kernels.contract import DETAIL, SEQ, TS
@@ -115,4 +115,4 @@ def _spread(tickets: Tickets, is_good: Bools) -> Tickets:
     if is_good.all():
         return tickets
     places = np.maximum(np.cumsum(is_good) - 1, 0)
-    return Tickets(tickets.slice[places], tickets.before[places], tickets.mark[places])
+    return Tickets(tickets.slice[places], tickets.before[places], tickets.flags[places])

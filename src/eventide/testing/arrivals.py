@@ -33,7 +33,7 @@ class Arrival:
     problem: str | None
     packed: Mapping[str, Any]
     original: Mapping[str, Any]  # by the user's names
-    mark: int | None = None  # the watermark that the row carries
+    watermark: int | None = None  # that the row carries
     identity: Any = None  # the source and the values of its DEDUPLICATE BY columns; None: cannot be a duplicate
     within: int = 0
     input: int = 0  # the number of the input that it came from
@@ -55,7 +55,7 @@ def arrivals_of(
     names = [column.name for column in input.columns]
     for values in rows:
         row, time, problem, is_declared = _scanned(input, values, now, received)
-        identity, mark = _identity(input.source, row), _mark(input, row, problem)
+        identity, watermark = _identity(input.source, row), _watermark(input, row, problem)
         kept = _stepped(input, row, problem)
         if kept is None:
             _rejected(limits, time, problem, is_declared, received)
@@ -67,7 +67,7 @@ def arrivals_of(
         within = input.source.dedup.within if input.source.dedup is not None else 0
         is_declared = is_declared or is_overridden
         rejected = _rejected(limits, time, problem, is_declared, received)
-        yield Arrival(time, problem, packed, original, mark, identity, within, number, is_declared, rejected)
+        yield Arrival(time, problem, packed, original, watermark, identity, within, number, is_declared, rejected)
 
 
 def _rejected(
@@ -134,7 +134,7 @@ def _metadata(source: Source, row: Values) -> int | None:
     return None
 
 
-def _mark(input: Input, row: Values, problem: str | None) -> int | None:
+def _watermark(input: Input, row: Values, problem: str | None) -> int | None:
     sql, declared = input.source.watermark_sql, input.source.event_time
     if not is_carried(input) or sql is None or declared is None or problem == UNDECODABLE:
         return None

@@ -82,11 +82,14 @@ class BatchRunner(ABC):
     @property
     def watermarks(self) -> dict[str, int | None]:
         """By source name; the lowest if the stream reads a source twice."""
-        marks: dict[str, int | None] = {}
+        watermarks: dict[str, int | None] = {}
         for name, input in self._inputs.items():
-            own, known = self._generators[name].current, marks.get(input.source.name, self._generators[name].current)
-            marks[input.source.name] = None if own is None or known is None else min(own, known)
-        return marks
+            own, known = (
+                self._generators[name].current,
+                watermarks.get(input.source.name, self._generators[name].current),
+            )
+            watermarks[input.source.name] = None if own is None or known is None else min(own, known)
+        return watermarks
 
     def batch(
         self,
@@ -163,8 +166,8 @@ class BatchRunner(ABC):
             return
         if not is_carried(input):
             generator.observe(arrival.time)
-        elif arrival.mark is not None:
-            generator.advance_to(arrival.mark)
+        elif arrival.watermark is not None:
+            generator.advance_to(arrival.watermark)
 
     def _end(self, step: Step, now: int) -> Step:
         """The end of a batch: the watermark moves, and what was waiting for it happens."""

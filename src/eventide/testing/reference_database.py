@@ -46,19 +46,22 @@ class Running:
     main: list[dict[str, Any]] = field(default_factory=list)
     side: list[Payload] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)  # what streams that read this one get
-    marks: list[int | None] = field(default_factory=list)  # the watermark that goes with each
+    watermarks: list[int | None] = field(default_factory=list)  # the one that goes with each step
 
     def keep(self, step: Step) -> None:
         self.main += step.main
         self.side += step.side
         self.steps.append(step)
-        self.marks.append(self.model.output_watermark)
+        self.watermarks.append(self.model.output_watermark)
 
     def items(self, source: Source) -> list[Item]:
         """Its rows, or its late rows, as `source` has them."""
         if IS_LATE in source.options:
             return [Item(_late_rows(source, step)) for step in self.steps]
-        return [Item(_main_rows(source, step), mark) for step, mark in zip(self.steps, self.marks, strict=True)]
+        return [
+            Item(_main_rows(source, step), watermark)
+            for step, watermark in zip(self.steps, self.watermarks, strict=True)
+        ]
 
 
 @dataclass

@@ -68,22 +68,22 @@ class WatermarkAligner(Generic[Name]):
     """
 
     def __init__(self) -> None:
-        self._marks: dict[Name, int | None] = {}
+        self._watermarks: dict[Name, int | None] = {}
         self._idle: set[Name] = set()
         self._reported: int | None = None
 
     def add(self, source: Name) -> None:
         """Add a source without a watermark; one that is already known keeps its own."""
-        self._marks.setdefault(source, None)
+        self._watermarks.setdefault(source, None)
 
     def remove(self, source: Name) -> None:
         """The source has ended for good."""
-        self._marks.pop(source, None)
+        self._watermarks.pop(source, None)
         self._idle.discard(source)
 
     def update(self, source: Name, watermark: int) -> int | None:
         """Update a source's own watermark; one lower than before is ignored. Returns the aligned watermark."""
-        self._marks[source] = later(self._marks.get(source), watermark)
+        self._watermarks[source] = later(self._watermarks.get(source), watermark)
         self._idle.discard(source)
         return self.watermark
 
@@ -95,9 +95,9 @@ class WatermarkAligner(Generic[Name]):
 
     @property
     def watermark(self) -> int | None:
-        marks = [mark for source, mark in self._marks.items() if source not in self._idle]
-        known = [mark for mark in marks if mark is not None]
-        if marks and len(known) == len(marks):
+        active = [watermark for source, watermark in self._watermarks.items() if source not in self._idle]
+        known = [watermark for watermark in active if watermark is not None]
+        if active and len(known) == len(active):
             self._reported = later(self._reported, min(known))
         return self._reported
 
@@ -165,7 +165,7 @@ class WatermarkPropagator:
     @property
     def global_watermark(self) -> int | None:
         sinks = [operator.emitted for operator in self._operators.values() if not operator.downstreams]
-        known = [mark for mark in sinks if mark is not None]
+        known = [watermark for watermark in sinks if watermark is not None]
         return min(known) if known and len(known) == len(sinks) else None
 
     def _pass_on(self, operator_id: str, upstream: str, watermark: int) -> None:

@@ -111,7 +111,7 @@ def test_a_process_ends_with_what_stands_for_it(ask: Callable[..., subprocess.Po
 def test_what_stands_for_a_process_ends_with_it(ask: Callable[..., subprocess.Popen[str]]) -> None:
     started = ask(SLEEP)
     os.kill(int(started.stdout.readline()), signal.SIGKILL)  # type: ignore[union-attr]
-    started.communicate(timeout=60)
+    started.communicate(timeout=500)
     assert started.returncode == 128 + signal.SIGKILL
 
 

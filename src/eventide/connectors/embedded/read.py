@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from eventide.connectors.contract import CORRUPT, SourceContext, hidden, user_schema
-from eventide.eventtime.span import SHIFT_US
+from eventide.eventtime.time_range import SHIFT_US
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.storage.inbox import SPARK_SCHEMA, STREAM_KINDS

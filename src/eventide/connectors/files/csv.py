@@ -32,8 +32,8 @@ from eventide.plan.names import backticked
 from eventide.tasks.byte_ranges import COMPRESSED
 from eventide.tasks.csv_files import IS_BAD, RECORD, CsvFiles
 from eventide.tasks.csv_records import CsvForm
+from eventide.tasks.file_errors import naming_file
 from eventide.tasks.line_blocks import blocks_of
-from eventide.tasks.unreadable import naming
 
 _FOUND = (
     StructField("path", StringType()),
@@ -105,7 +105,7 @@ class _Opened:
             for place, (path, content) in enumerate(
                 zip(batch.column(_PATH).to_pylist(), batch.column(_CONTENT).to_pylist(), strict=True)
             ):
-                for records in naming(path, self._records(path, content)):
+                for records in naming_file(path, self._records(path, content)):
                     same = [pa.repeat(batch.column(name)[place], records.num_rows) for name in others]
                     table = pa.table([*same, *records.columns], names=[*others, *records.column_names])
                     yield from table.combine_chunks().to_batches()

@@ -116,7 +116,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         from eventide.storage.time_bound import TimeBoundFile
-        from eventide.storage.unreadable import UnreadableFiles
+        from eventide.storage.unreadable_files import UnreadableFiles
         from eventide.tasks.byte_ranges import FileRange, dealt_out
 
         found = enumerate(self._admission.files(start[_FILES], end[_FILES]), start[_FILES])

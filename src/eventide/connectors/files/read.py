@@ -86,7 +86,7 @@ def not_utf8(name: str, text: Column) -> Column:
 def check_folder(source: str, path: str) -> None:
     """A local folder must exist before the stream starts; Spark checks other file systems."""
     local = path.removeprefix("file://")
-    if "://" in local or any(mark in local for mark in _MAGIC):
+    if "://" in local or any(character in local for character in _MAGIC):
         return
     if not Path(local).exists():
         raise OptionError(

@@ -20,7 +20,7 @@ class Aggregation:
     """The keys and aggregates of one query over tables of a fixed layout.
 
     A partial table has the columns `lead` (int64: a slice, a window's bounds), the keys KEY + n, the states `s<n>_<m>`
-    and `marks` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). A group is
+    and `status` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). A group is
     identified by the leading columns and the keys together; there is always at least one leading column, so that a
     query without keys has one group per slice or window.
     """
@@ -31,10 +31,10 @@ class Aggregation:
         keys: Sequence[str],
         key_types: Sequence[pa.DataType],
         aggregates: Sequence[AggregateSpec],
-        marks: Sequence[pa.Field] = (),
+        status: Sequence[pa.Field] = (),
     ) -> None:
         self.lead = tuple(lead)
-        self.marks = tuple(field.name for field in marks)
+        self.status = tuple(field.name for field in status)
         self._sources = tuple(keys)
         self.keys = tuple(f"{KEY}{n}" for n in range(len(keys)))
         self._key_types = tuple(key_types)
@@ -49,7 +49,7 @@ class Aggregation:
             for name, kind in zip(names, a.state, strict=True)
         ]
         self.schema = pa.schema(
-            [*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *marks]
+            [*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *status]
         )
 
     @property
@@ -71,7 +71,7 @@ class Aggregation:
             for state in a.fold(values, part, groups.segments)
         ]
         nothing = pa.array(np.zeros(len(groups.keys[0]), np.int64))
-        return self._table(groups.keys + states + [nothing] * len(self.marks))
+        return self._table(groups.keys + states + [nothing] * len(self.status))
 
     def merge(self, partial: pa.Table) -> pa.Table:
         """One row per group from several."""
@@ -80,15 +80,15 @@ class Aggregation:
         by = [column(partial, name) for name in self.lead + self.keys]
         held = [[column(partial, name) for name in names] for names in self._states]
         plans = [a.merge_plan(states) for a, states in zip(self._aggregates, held, strict=True)]
-        plans.append([Reduction("max", column(partial, name)) for name in self.marks])
+        plans.append([Reduction("max", column(partial, name)) for name in self.status])
         groups = group_rows(by, [r for plan in plans for r in plan], segments=self._segments)
-        *reduced, marks = _split(groups.reduced, plans)
+        *reduced, status = _split(groups.reduced, plans)
         states = [
             state
             for a, old, part in zip(self._aggregates, held, reduced, strict=True)
             for state in a.merge(old, part, groups.segments)
         ]
-        return self._table(groups.keys + states + marks)
+        return self._table(groups.keys + states + status)
 
     def sort(self, partial: pa.Table) -> pa.Table:
         """The rows sorted by the leading columns and the keys, which makes stored bytes independent of arrival."""

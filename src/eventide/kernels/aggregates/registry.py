@@ -11,9 +11,9 @@ from eventide.kernels.aggregates.chosen import FIRST, LAST, Chosen
 from eventide.kernels.aggregates.collected import CollectList
 from eventide.kernels.aggregates.counted import Mode, Percentile
 from eventide.kernels.aggregates.distinct import CollectSet, Distinct
-from eventide.kernels.aggregates.moments import Spread
 from eventide.kernels.aggregates.sketches import ApproxCountDistinct, ApproxPercentile
 from eventide.kernels.aggregates.user import UserAggregates, UserDefined
+from eventide.kernels.aggregates.variance import Spread
 from eventide.kernels.vector.columns import is_nested
 
 

@@ -26,8 +26,9 @@ from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import END, HASH, NEVER, START, Directory, KeyedTable, Summary
 from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, column, ints
-from eventide.kernels.vector.nearest import Accept, Moments, Timeline, numbered
+from eventide.kernels.vector.nearest import Accept, GroupTimes, Timeline, numbered
 from eventide.plan.joins import Asof, Nearest
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class _State:
     passed: int | None
 
 
-class AsofJoin:
+class AsofJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, bound: Asof) -> None:
         self._bound, self._lateness, self._keys = bound, spec.lateness, spec.keys
         self._sides = (Side(spec, 0), Side(spec, 1))
@@ -59,27 +60,12 @@ class AsofJoin:
         self._waiting = KeyedTable("waiting", self._waiting_schema, plan, _waiting_summary)
         self._memory = MemoryBlob(plan)
 
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        if batch:
-            self._take(batch, state, store, output)
-        return self._finish(state, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        return self._finish(state, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+    def _flush(self, until: int, state: _State, store: Store, output: Output) -> None:
         """Left rows that are there by then get their answer as it is known; no earlier one may follow."""
-        state, output = self._begin(clock, store)
         if state.passed is None or until > state.passed:
             state.passed = state.memory.flushed = until
             state.memory.changed = True
         self._pass_time(state, store, output, at_once=True)
-        return self._finish(state, store, output)
 
     # What time does ------------------------------------------------------------------------------------------------
 
@@ -183,7 +169,7 @@ class AsofJoin:
     def _best(self, left: pa.Table, choices: pa.Table, group: Ints, timeline: Timeline) -> Ints:
         """Of each left row the place of its answer, or -1."""
         bound, ts, moments = self._bound, ints(choices, TS), ints(left, TS)
-        asked, accept = Moments(group, moments), self._accept(left, choices)
+        asked, accept = GroupTimes(group, moments), self._accept(left, choices)
         if len(ts) == 0:
             return np.full(len(moments), -1)
         if bound.which is Nearest.BEFORE:
@@ -316,7 +302,7 @@ class AsofJoin:
 
 
 def _timeline(right: pa.Table, group: Ints) -> Timeline:
-    return Timeline(Moments(group, ints(right, TS)), ints(right, ARRIVAL))
+    return Timeline(GroupTimes(group, ints(right, TS)), ints(right, ARRIVAL))
 
 
 def _passed(rows: pa.Table, state: _State) -> Mask:

@@ -24,7 +24,7 @@ from eventide.plan.modes import JoinKind
 if TYPE_CHECKING:
     from eventide.kernels.joins.spec import JoinSpec
 
-MARKS = pa.schema([(TS, pa.int64()), (HASH, pa.int64()), (ENTRY, pa.int64())])
+MATCHED = pa.schema([(TS, pa.int64()), (HASH, pa.int64()), (ENTRY, pa.int64())])
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Outcome:
         return tuple(self._unmatched)
 
     @property
-    def needs_marks(self) -> bool:
+    def remembers_matches(self) -> bool:
         """Whether rows that have matched once must be known when they match again."""
         return self._kind is JoinKind.SEMI
 
@@ -76,7 +76,10 @@ class Outcome:
     def given(
         self, found: Matches, done: Ints, closed: int | None, noted: tuple[Noted, Noted], output: Output
     ) -> tuple[pa.Table, Ints | None] | None:
-        """The main rows that candidates give, and the ends of their windows, if any; `done` are marked left entries."""
+        """The main rows that candidates give, and the ends of their windows, if any.
+
+        `done` are left entries that have matched before.
+        """
         true_ones = self._tables.true_ones(found)
         if len(true_ones) < len(found.left_at):
             found = found.chosen(true_ones)
@@ -110,10 +113,10 @@ class Outcome:
             at, entry, window = at[waits], entry[waits], window[waits]
             unmatched.wait(rows, at, entry, window, self._partner_times.ends(side, ts[at], window), store)
 
-    def marks(self, arrived: int, noted: tuple[Noted, Noted]) -> pa.Table:
-        """Of left rows that have matched for the first time."""
+    def newly_matched(self, arrived: int, noted: tuple[Noted, Noted]) -> pa.Table:
+        """The entries of left rows that have matched for the first time, as notes on those rows."""
         entry, _, ts, hashes = noted[0].before(arrived, self._partner_times.windows_per_row)
-        return pa.Table.from_arrays([pa.array(ts), pa.array(hashes), pa.array(entry)], schema=MARKS)
+        return pa.Table.from_arrays([pa.array(ts), pa.array(hashes), pa.array(entry)], schema=MATCHED)
 
     def pass_time(self, until: int, store: Store, output: Output) -> None:
         for side, unmatched in self._unmatched.items():

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import TS, Batch, Clock, Output, Store
 from eventide.kernels.joins.memory import Memory, MemoryBlob
-from eventide.kernels.joins.outcome import MARKS, Outcome
+from eventide.kernels.joins.outcome import MATCHED, Outcome
 from eventide.kernels.joins.pairs import Matches
 from eventide.kernels.joins.partner_times import PartnerTimes, closed_windows
 from eventide.kernels.joins.sides import Fresh, Side, Taking
@@ -27,6 +27,7 @@ from eventide.kernels.joins.unmatched import DUE, ENTRY, FOR_EVER
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.row_index import HASH, RowIndex, Slots
 from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, ints
 from eventide.kernels.vector.matching import Questions, candidates
 
@@ -48,38 +49,24 @@ class _State:
         return partner_times.last_closed(self.passed, self.memory.flushed)
 
 
-class RangeJoin:
+class RangeJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, partner_times: PartnerTimes) -> None:
         self._partner_times, self._lateness, self._at_close = partner_times, spec.lateness, spec.at_close
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
         self._indexes = tuple(
-            RowIndex(side.name, side.schema, plan, partner_times.width, MARKS) for side in self._sides
+            RowIndex(side.name, side.schema, plan, partner_times.width, MATCHED) for side in self._sides
         )
         self._outcome = Outcome(spec, self._sides, partner_times)
         self._memory = MemoryBlob(plan)
         waiting = pa.schema([pa.field(DUE, pa.int64()), *spec.main_schema])
         self._waiting = TimeLog("pairs", Codec(plan, waiting), DUE)
 
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        if batch:
-            self._take(batch, state, store, output)
-        return self._finish(state, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        return self._finish(state, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+    def _flush(self, until: int, state: _State, store: Store, output: Output) -> None:
         """Windows that have begun are closed. Where there are none, rows of a side that gives its unmatched ones are:
         these have had their result. Others stay, so that a stop does not lose their pairs.
         """
-        state, output = self._begin(clock, store)
         self._release(FOR_EVER, store, output)
         self._outcome.flush(until, store, output)
         closes_windows = self._partner_times.flush_is_over(until) is not None
@@ -88,7 +75,6 @@ class RangeJoin:
         if closes_windows:
             state.memory.flushed, state.memory.changed = until, True
             self._count_closed(state, output)
-        return self._finish(state, store, output)
 
     # What time does ------------------------------------------------------------------------------------------------
 
@@ -156,8 +142,8 @@ class RangeJoin:
         for side in (0, 1):
             self._indexes[side].add(fresh[side].able, state.held[side], store)
             self._count_opened(side, fresh[side].rows, state)
-        if self._outcome.needs_marks:
-            self._indexes[0].mark(self._outcome.marks(memory.arrived, noted), state.held[0], store)
+        if self._outcome.remembers_matches:
+            self._indexes[0].note(self._outcome.newly_matched(memory.arrived, noted), state.held[0], store)
 
     def _on_time(self, side: int, fresh: Fresh, batch: Batch, state: _State, output: Output) -> Fresh:
         ts = ints(fresh.rows, TS)
@@ -198,7 +184,7 @@ class RangeJoin:
             alive = np.flatnonzero(self._alive(side, ts, state))
             some = np.flatnonzero(held.asked)
             question = Questions(asked.hashes[some], asked.first[some], asked.last[some])
-            done = ints(held.marks, ENTRY)
+            done = ints(held.notes, ENTRY)
             for at, other in candidates(question, ints(held.rows, HASH)[alive], ts[alive]):
                 yield (some[at], alive[other]), held.rows, done
 

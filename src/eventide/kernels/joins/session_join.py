@@ -23,6 +23,7 @@ from eventide.kernels.joins.session_pairs import SessionPairs, SessionRows
 from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
 from eventide.kernels.state.keyed_table import END, GONE, HASH, NEVER, START, Directory, KeyedTable, Summary
 from eventide.kernels.state.row_index import RowIndex, Slots
+from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.intervals import Runs, covered, islands, meetings, overlapping
 from eventide.kernels.vector.nearest import numbered
@@ -37,7 +38,7 @@ CUT, CUT_AT = "cut", "cut_at"  # rows up to the time CUT that came before the nu
 _NO_CUT = -NEVER
 OPEN, CLOSED, FLUSHED = 0, 1, 2  # in the column GONE; a flushed session is remembered and has no rows
 _HEAD = (START, END, SINCE, UNTIL, CUT, CUT_AT, SIDE, GONE)
-_NO_MARKS = pa.schema([(TS, pa.int64()), (HASH, pa.int64())])
+_NO_NOTES = pa.schema([(TS, pa.int64()), (HASH, pa.int64())])
 
 
 @dataclass
@@ -71,7 +72,7 @@ class _Known:
         return _Known(self.table.filter(pa.array(some)), self.group[some])
 
 
-class SessionJoin:
+class SessionJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, bound: OverlappingSessions) -> None:
         self._gap, self._lateness, self._keys = bound.gap, spec.lateness, spec.keys
         self._sides = (Side(spec, 0), Side(spec, 1))
@@ -81,30 +82,15 @@ class SessionJoin:
         keys = [pa.field(key, kind) for key, kind in zip(spec.keys, spec.key_types, strict=True)]
         self._schema = pa.schema([*head, *keys])
         self._sessions = KeyedTable("sessions", self._schema, plan, _summary, waiting=np.minimum)
-        self._indexes = tuple(RowIndex(side.name, side.schema, plan, bound.gap, _NO_MARKS) for side in self._sides)
+        self._indexes = tuple(RowIndex(side.name, side.schema, plan, bound.gap, _NO_NOTES) for side in self._sides)
         self._pairs = SessionPairs(spec, self._sides)
         self._memory = MemoryBlob(plan)
 
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        if batch:
-            self._take(batch, state, store, output)
-        return self._finish(state, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        state, output = self._begin(clock, store)
-        return self._finish(state, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+    def _flush(self, until: int, state: _State, store: Store, output: Output) -> None:
         """Sessions are closed before their time, and remembered until it: rows that would have joined one are late."""
-        state, output = self._begin(clock, store)
         buckets = np.flatnonzero(state.sessions.rows > 0)
         if len(buckets):
             self._close(buckets, None, until, state, store, output)
-        return self._finish(state, store, output)
 
     # What time does ------------------------------------------------------------------------------------------------
 

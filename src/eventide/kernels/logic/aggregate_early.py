@@ -14,7 +14,7 @@ from eventide.kernels.aggregates.base import present
 from eventide.kernels.contract import TS, USED, Output, Store
 from eventide.kernels.logic.open_groups import OpenGroupsKernel
 from eventide.kernels.side_rows import EVICTED_REASON, LATE_REASON
-from eventide.kernels.state.keyed_table import END, HASH, Directory, hashes_of, unmarked
+from eventide.kernels.state.keyed_table import END, HASH, Directory, hashes_of, new_groups
 from eventide.kernels.state.slice_log import SLICE
 from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.grouping import group_rows
@@ -64,7 +64,7 @@ class AggregateEarly(OpenGroupsKernel):
         spread = folded.take(pa.array(source)).drop_columns([SLICE])
         bounds = [pa.array(self._grid.starts(windows)), pa.array(self._grid.ends(windows))]
         hashes = hashes_of([column(folded, name) for name in self._folded.keys], folded.num_rows)
-        return source, unmarked([*bounds, *spread.columns], hashes[source], self._aggregation.schema)
+        return source, new_groups([*bounds, *spread.columns], hashes[source], self._aggregation.schema)
 
     def _admitted(self, held: pa.Table, fresh: pa.Table, arrival: Ints, most: int, directory: Directory) -> Mask:
         """Which new rows belong to groups that are known in their window or still fit into it, first come first

@@ -15,7 +15,7 @@ from eventide.kernels.aggregates.base import present
 from eventide.kernels.contract import TS, USED, Output, Store
 from eventide.kernels.logic.emission import main_schema
 from eventide.kernels.logic.open_groups import OpenGroupsKernel
-from eventide.kernels.state.keyed_table import EPOCH, HASH, MARKS, NEVER, Directory, hashes_of
+from eventide.kernels.state.keyed_table import EPOCH, GROUP_STATUS, HASH, NEVER, Directory, hashes_of
 from eventide.kernels.vector.columns import Ints, column, ints
 from eventide.kernels.vector.grouping import group_rows
 from eventide.plan.windows import Unbounded
@@ -28,7 +28,7 @@ _EXPIRES = pa.field("expires", pa.int64())
 
 
 class AggregateUnbounded(OpenGroupsKernel):
-    STATUS = (*MARKS, _EXPIRES)
+    STATUS = (*GROUP_STATUS, _EXPIRES)
 
     def __init__(self, spec: WindowedAggregation, window: Unbounded) -> None:
         super().__init__(spec, spec.aggregation((_ALL,)))

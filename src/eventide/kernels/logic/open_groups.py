@@ -24,7 +24,7 @@ from eventide.kernels.state.keyed_table import (
     EPOCH,
     FRESH,
     GONE,
-    MARKS,
+    GROUP_STATUS,
     START,
     WAITING,
     Directory,
@@ -43,7 +43,8 @@ class OpenGroupsKernel(KeyedKernel):
     table.
     """
 
-    STATUS: tuple[pa.Field, ...] = MARKS  # what the table keeps of each group beside its bounds, key and partials
+    # What the table keeps of each group beside its bounds, key and partials.
+    STATUS: tuple[pa.Field, ...] = GROUP_STATUS
 
     def __init__(self, spec: WindowedAggregation, folded: Aggregation) -> None:
         self._aggregation, self._folded = spec.aggregation((START, END), self.STATUS), folded

@@ -15,6 +15,7 @@ from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, I
 from eventide.kernels.side_rows import LATE_REASON, SideRows
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
 from eventide.plan.modes import RankFunction
 
@@ -89,7 +90,7 @@ class _Buffer:
     held: int = 0
 
 
-class Ranked:
+class Ranked(StatefulKernel[_Buffer]):
     def __init__(self, spec: RankSpec) -> None:
         self._spec, self._side_rows = spec, spec.side_rows
         keys = [pa.field(name, kind) for name, kind in spec.key_types]
@@ -98,30 +99,25 @@ class Ranked:
         self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
         self._codec = Codec(spec.fingerprint(), _PASSED)
 
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._pass_time(clock.watermark, buffer, store, output)
-        if batch:
-            rows = united(batch, len(self._spec.sources))
-            if buffer.passed is not None:
-                rows = self._side_rows.put(output, rows, ints(rows, TS) <= buffer.passed, "late", LATE_REASON)
-            output.counts[USED] += rows.num_rows
-            if rows.num_rows:
-                self._hold(rows, buffer, store)
-        return self._save(buffer, store, output)
+    def _begin(self, clock: Clock, store: Store) -> tuple[_Buffer, Output]:
+        blobs = store.read(_META, 0)
+        buffer = _Buffer(**self._codec.decode(blobs[0]).to_pylist()[0]) if blobs else _Buffer()
+        output = Output()
+        if clock.watermark is not None:
+            # A row at the last moment of a window leaves when the watermark has reached the window's end.
+            self._release(clock.watermark - 1 - self._spec.lateness, buffer, store, output)
+        return buffer, output
 
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._pass_time(clock.watermark, buffer, store, output)
-        return self._save(buffer, store, output)
+    def _take(self, batch: Batch, state: _Buffer, store: Store, output: Output) -> None:
+        rows = united(batch, len(self._spec.sources))
+        if state.passed is not None:
+            rows = self._side_rows.put(output, rows, ints(rows, TS) <= state.passed, "late", LATE_REASON)
+        output.counts[USED] += rows.num_rows
+        if rows.num_rows:
+            self._hold(rows, state, store)
 
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._release(until, buffer, store, output)
-        return self._save(buffer, store, output)
+    def _flush(self, until: int, state: _Buffer, store: Store, output: Output) -> None:
+        self._release(until, state, store, output)
 
     def _hold(self, rows: pa.Table, buffer: _Buffer, store: Store) -> None:
         ts = ints(rows, TS)
@@ -131,11 +127,6 @@ class Ranked:
         self._rows.add(pa.Table.from_arrays([pa.array(ts), *keys, *users], schema=self._schema), store)
         buffer.held += len(ts)
         buffer.earliest = min(int(ts.min()), int(ts.min()) if buffer.earliest is None else buffer.earliest)
-
-    def _pass_time(self, watermark: int | None, buffer: _Buffer, store: Store, output: Output) -> None:
-        """A row at the last moment of a window leaves when the watermark has reached the window's end."""
-        if watermark is not None:
-            self._release(watermark - 1 - self._spec.lateness, buffer, store, output)
 
     def _release(self, until: int, buffer: _Buffer, store: Store, output: Output) -> None:
         if buffer.passed is not None and until <= buffer.passed:
@@ -161,16 +152,12 @@ class Ranked:
         columns = [*users, pa.array(places, pa.int32()), timestamps(ints(sorted_rows, TS))]
         return pa.Table.from_arrays(columns, schema=self._spec.main_schema)
 
-    def _load(self, store: Store) -> _Buffer:
-        blobs = store.read(_META, 0)
-        return _Buffer(**self._codec.decode(blobs[0]).to_pylist()[0]) if blobs else _Buffer()
-
-    def _save(self, buffer: _Buffer, store: Store, output: Output) -> Output:
-        if buffer.passed is not None or buffer.held:
-            values = {"passed": buffer.passed, "earliest": buffer.earliest, "held": buffer.held}
+    def _finish(self, state: _Buffer, store: Store, output: Output) -> Output:
+        if state.passed is not None or state.held:
+            values = {"passed": state.passed, "earliest": state.earliest, "held": state.held}
             store.replace(_META, 0, self._codec.encode(pa.Table.from_pylist([values], schema=_PASSED)))
-        output.wake_at = None if buffer.earliest is None else buffer.earliest + 1 + self._spec.lateness
-        output.gauges.update(buffer_size=buffer.held, state_bytes=self._rows.state_bytes(store))
+        output.wake_at = None if state.earliest is None else state.earliest + 1 + self._spec.lateness
+        output.gauges.update(buffer_size=state.held, state_bytes=self._rows.state_bytes(store))
         return output
 
 

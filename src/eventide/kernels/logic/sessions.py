@@ -30,7 +30,7 @@ from eventide.kernels.state.keyed_table import (
     BucketRows,
     Directory,
     hashes_of,
-    unmarked,
+    new_groups,
 )
 from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.grouping import group_rows
@@ -163,7 +163,7 @@ class Sessions(OpenGroupsKernel):
         group = runs.group[island]
         bounds = [pa.array(runs.start[island]), pa.array(runs.end[island])]
         columns = [*bounds, *[key.take(pa.array(group)) for key in keys], *partial.columns[1:]]
-        return unmarked(columns, hashes[group], self._aggregation.schema), group
+        return new_groups(columns, hashes[group], self._aggregation.schema), group
 
     def _join(self, found: _Found, fresh: pa.Table, group: Ints, watermark: int | None, output: Output) -> pa.Table:
         """Stored sessions and new islands merged where they touch."""

@@ -31,7 +31,7 @@ from eventide.kernels.vector.grouping import group_rows
 from eventide.kernels.vector.intervals import by_group_and_time, last_at_or_before
 from eventide.plan.windows import Slide
 
-_MARKS = (pa.field(EPOCH, pa.int32()), pa.field(HASH, pa.int64()))
+_STATUS = (pa.field(EPOCH, pa.int32()), pa.field(HASH, pa.int64()))
 _ROWS = AggregateSpec("rows", "count", (), (), pa.int64())  # behind the user's aggregates: how many rows a moment has
 _RANGE = "range"
 
@@ -45,7 +45,7 @@ class Slides(KeyedKernel):
         self._at_once, self._horizon = window.lookahead is None, spec.horizon
         self._side_rows = spec.side_rows
         keys = [packed for _, packed in spec.keys]
-        self._stored = Aggregation((START,), keys, spec.key_types, (*spec.aggregates, _ROWS), _MARKS)
+        self._stored = Aggregation((START,), keys, spec.key_types, (*spec.aggregates, _ROWS), _STATUS)
         self._ranges = Aggregation((_RANGE,), (), (), spec.aggregates)
         self._rows_column = f"s{len(spec.aggregates)}_0"
         self._schema = spec.main_schema

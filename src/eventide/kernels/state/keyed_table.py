@@ -25,7 +25,12 @@ EPOCH = "epoch"  # how often this group and window was emitted
 FRESH = "fresh"  # CLEAN, WAITING or CHANGED
 GONE = "gone"  # 1: a flush has emitted this window; it takes no more rows
 HASH = "hash"  # of the keys; stored, so that text need not be hashed again
-MARKS = (pa.field(EPOCH, pa.int32()), pa.field(FRESH, pa.int8()), pa.field(GONE, pa.int8()), pa.field(HASH, pa.int64()))
+GROUP_STATUS = (
+    pa.field(EPOCH, pa.int32()),
+    pa.field(FRESH, pa.int8()),
+    pa.field(GONE, pa.int8()),
+    pa.field(HASH, pa.int64()),
+)
 CLEAN, WAITING, CHANGED = 0, 1, 2  # unchanged since it was emitted; changed since; changed in this very batch
 NEVER = np.iinfo(np.int64).max
 
@@ -205,10 +210,13 @@ def hashes_of(keys: list[pa.Array], length: int) -> Ints:
     return hash_rows(keys, length).view(np.int64)
 
 
-def unmarked(columns: list[pa.Array], hashes: Ints, schema: pa.Schema) -> pa.Table:
-    """A table of new rows: the columns before the marks, and of the marks only the hash."""
-    marks = [pa.array(hashes if field.name == HASH else np.zeros(len(hashes), np.int64), field.type) for field in MARKS]
-    return pa.Table.from_arrays([*columns, *marks], schema=schema)
+def new_groups(columns: list[pa.Array], hashes: Ints, schema: pa.Schema) -> pa.Table:
+    """A table of groups that were never emitted: these columns, then a status that is zero but for the hash."""
+    status = [
+        pa.array(hashes if field.name == HASH else np.zeros(len(hashes), np.int64), field.type)
+        for field in GROUP_STATUS
+    ]
+    return pa.Table.from_arrays([*columns, *status], schema=schema)
 
 
 def _buckets(hashes: Ints, bits: int) -> Ints:

@@ -7,7 +7,7 @@ The number of a slot's parts follows the number of its rows: a small batch reads
 much is held, and a large one pays a fraction of a microsecond per row. A directory, one small blob, holds of each slot
 how many rows it has and their first and last time: a slot is forgotten without being read.
 
-Beside its rows a part may have marks: notes on rows, appended without rewriting what they are about.
+Beside its rows a part may have notes on them, appended without rewriting the rows.
 """
 
 from __future__ import annotations
@@ -72,21 +72,21 @@ class Slots:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows, the marks of their parts, and which of the questions they may answer."""
+    """Rows, the notes of their parts, and which of the questions they may answer."""
 
     rows: pa.Table
-    marks: pa.Table
+    notes: pa.Table
     asked: Mask
 
 
 class RowIndex:
     """Tables with at least the columns TS and HASH, in spaces that begin with `name`; a slot has at least `width`
-    microseconds. Marks are tables of `marks` with the columns TS and HASH of the row that they are about.
+    microseconds. Notes are tables of `notes` with the columns TS and HASH of the row that they are about.
     """
 
-    def __init__(self, name: str, schema: pa.Schema, fingerprint: str, width: int, marks: pa.Schema) -> None:
-        self._space, self._meta, self._mark_space = name, f"{name}_slots", f"{name}_marks"
-        self._codec, self._mark_codec = Codec(fingerprint, schema), Codec(fingerprint, marks)
+    def __init__(self, name: str, schema: pa.Schema, fingerprint: str, width: int, notes: pa.Schema) -> None:
+        self._space, self._meta, self._note_space = name, f"{name}_slots", f"{name}_marks"  # as checkpoints call it
+        self._codec, self._note_codec = Codec(fingerprint, schema), Codec(fingerprint, notes)
         self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
         self._least_shift = max(width - 1, 1).bit_length()
 
@@ -123,14 +123,14 @@ class RowIndex:
             self._put(slot, part, store)
         directory.changed = True
 
-    def mark(self, marks: pa.Table, directory: Slots, store: Store) -> None:
-        """Put marks beside the rows that they are about."""
-        ts, hashes = ints(marks, TS), ints(marks, HASH)
+    def note(self, notes: pa.Table, directory: Slots, store: Store) -> None:
+        """Put notes beside the rows that they are about."""
+        ts, hashes = ints(notes, TS), ints(notes, HASH)
         for slot in directory.slots:
             within = ts >> slot.shift == slot.place
             if within.any():
-                for part, some in split(marks.filter(pa.array(within)), slot.parts_of(hashes[within])):
-                    store.append(self._mark_space, slot.bucket(part), self._mark_codec.encode(some))
+                for part, some in split(notes.filter(pa.array(within)), slot.parts_of(hashes[within])):
+                    store.append(self._note_space, slot.bucket(part), self._note_codec.encode(some))
 
     def probe(self, hashes: Ints, first: Ints, last: Ints, directory: Slots, store: Store) -> Iterator[Found]:
         """All rows that may have one of these hashes and a time between its `first` and `last`, and others; not too
@@ -139,7 +139,7 @@ class RowIndex:
         if len(hashes) == 0:
             return
         earliest, latest = int(first.min()), int(last.max())
-        asked, rows, marks = np.zeros(len(hashes), np.bool_), list[pa.Table](), list[pa.Table]()
+        asked, rows, notes = np.zeros(len(hashes), np.bool_), list[pa.Table](), list[pa.Table]()
         for slot in directory.slots:
             if slot.last < earliest or slot.first > latest:
                 continue
@@ -148,13 +148,13 @@ class RowIndex:
                 continue
             parts = np.flatnonzero(np.bincount(slot.parts_of(hashes[within]))).tolist()
             rows += self._read(self._space, self._codec, slot, parts, store)
-            marks += self._read(self._mark_space, self._mark_codec, slot, parts, store)
+            notes += self._read(self._note_space, self._note_codec, slot, parts, store)
             asked |= within
             if sum(table.num_rows for table in rows) >= _AT_ONCE:
-                yield self._found(rows, marks, asked)
-                asked, rows, marks = np.zeros(len(hashes), np.bool_), [], []
+                yield self._found(rows, notes, asked)
+                asked, rows, notes = np.zeros(len(hashes), np.bool_), [], []
         if rows:
-            yield self._found(rows, marks, asked)
+            yield self._found(rows, notes, asked)
 
     def forget(self, is_over: Callable[[int], bool], directory: Slots, store: Store) -> int:
         """Delete, unread, the slots whose last time is over; how many rows they had."""
@@ -162,18 +162,18 @@ class RowIndex:
         for slot in gone:
             for part in range(1 << slot.bits):
                 store.delete(self._space, slot.bucket(part))
-                store.delete(self._mark_space, slot.bucket(part))
+                store.delete(self._note_space, slot.bucket(part))
         if gone:
             directory.remove(gone)
         return sum(slot.rows for slot in gone)
 
     def state_bytes(self, store: Store) -> int:
-        spaces = (self._space, self._mark_space)
+        spaces = (self._space, self._note_space)
         return sum(store.size(space, bucket)[1] for space in spaces for bucket in store.buckets(space))
 
-    def _found(self, rows: list[pa.Table], marks: list[pa.Table], asked: Mask) -> Found:
-        empty = self._mark_codec.schema.empty_table()
-        return Found(pa.concat_tables(rows).combine_chunks(), pa.concat_tables([empty, *marks]), asked)
+    def _found(self, rows: list[pa.Table], notes: list[pa.Table], asked: Mask) -> Found:
+        empty = self._note_codec.schema.empty_table()
+        return Found(pa.concat_tables(rows).combine_chunks(), pa.concat_tables([empty, *notes]), asked)
 
     def _read(self, space: str, codec: Codec, slot: Slot, parts: list[int], store: Store) -> list[pa.Table]:
         buckets = [slot.bucket(part) for part in parts]
@@ -203,16 +203,16 @@ class RowIndex:
                 store.replace(self._space, slot.bucket(part), self._codec.encode(whole))
 
     def _emptied(self, slot: Slot, more: pa.Table, store: Store) -> pa.Table:
-        """All rows of a slot that gets more parts; its marks are spread anew."""
+        """All rows of a slot that gets more parts; its notes are spread anew."""
         parts = list(range(1 << slot.bits))
         rows = self._read(self._space, self._codec, slot, parts, store)
-        marks = self._read(self._mark_space, self._mark_codec, slot, parts, store)
+        notes = self._read(self._note_space, self._note_codec, slot, parts, store)
         for part in parts:
             store.delete(self._space, slot.bucket(part))
-            store.delete(self._mark_space, slot.bucket(part))
+            store.delete(self._note_space, slot.bucket(part))
         slot.bits = min(_bits_for(slot.rows) + _GROWTH, _MOST_BITS) if rows else _bits_for(slot.rows)
-        if marks:
-            self.mark(pa.concat_tables(marks), Slots([slot]), store)
+        if notes:
+            self.note(pa.concat_tables(notes), Slots([slot]), store)
         return pa.concat_tables([*rows, more]).combine_chunks()
 
 

@@ -21,8 +21,8 @@ Accept = Callable[[Ints, Ints], Mask]  # of pairs (number of the moment, number 
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Points in time, each with the number of its group."""
+class GroupTimes:
+    """Moments, each with the number of its group."""
 
     group: Ints
     ts: Ints
@@ -31,7 +31,7 @@ class Moments:
 class Timeline:
     """Rows in the order of group, time and arrival."""
 
-    def __init__(self, rows: Moments, arrival: Ints) -> None:
+    def __init__(self, rows: GroupTimes, arrival: Ints) -> None:
         self._first = int(rows.ts.min()) if len(rows.ts) else 0
         self._span = (int(rows.ts.max()) if len(rows.ts) else 0) - self._first + 3
         self._distinct: Ints | None = None
@@ -68,13 +68,13 @@ class Timeline:
         places: Ints = group * self._span + position
         return places
 
-    def before(self, asked: Moments, strict: bool, tolerance: int | None, accept: Accept | None) -> Ints:
+    def before(self, asked: GroupTimes, strict: bool, tolerance: int | None, accept: Accept | None) -> Ints:
         """The number of the latest row that is not later (`strict`: earlier) and at most `tolerance` away, or -1."""
         last = self._search(asked.group, asked.ts, 0, "left" if strict else "right") - 1
         first = self._search(asked.group, None if tolerance is None else asked.ts - tolerance, 0, "left")
         return self._nearest(self._upward, last, last - first + 1, -1, accept)
 
-    def after(self, asked: Moments, strict: bool, tolerance: int | None, accept: Accept | None) -> Ints:
+    def after(self, asked: GroupTimes, strict: bool, tolerance: int | None, accept: Accept | None) -> Ints:
         """The same for the earliest row that is not earlier."""
         first = self._search(asked.group, asked.ts, 0, "right" if strict else "left")
         end = self._search(asked.group, None if tolerance is None else asked.ts + tolerance, 1, "right")

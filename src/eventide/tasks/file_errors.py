@@ -12,7 +12,7 @@ from eventide.errors import SourceError, UnreadableFileError
 _Part = TypeVar("_Part")
 
 
-def naming(path: str, parts: Iterator[_Part]) -> Iterator[_Part]:
+def naming_file(path: str, parts: Iterator[_Part]) -> Iterator[_Part]:
     """What is read of the file at `path`; errors of reading it name it."""
     try:
         yield from parts

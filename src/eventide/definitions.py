@@ -1,0 +1,153 @@
+"""CREATE and DROP: what they change in the catalog, in the checkpoint and in the streams that run."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from eventide.errors import CatalogError, EventideError, located
+from eventide.plan.difference import canonical
+from eventide.plan.logical import Sink
+from eventide.sql import statements as st
+from eventide.sql.catalog import Catalog
+from eventide.storage.atomic import read_json, write_json
+from eventide.storage.layout import Layout
+from eventide.storage.spool import Spools
+from eventide.streams import Streams
+
+if TYPE_CHECKING:
+    from eventide.spark.engine import Engine
+
+
+def kept_catalog(layout: Layout, allow_jvm_calls: bool) -> Catalog:
+    """The catalog that a checkpoint holds; an empty one for a new checkpoint."""
+    return Catalog.from_texts(read_json(layout.catalog) or [], allow_jvm_calls)
+
+
+class Definitions:
+    """Everything that a database defines. A statement that fails changes nothing."""
+
+    def __init__(self, catalog: Catalog, layout: Layout, engine: Engine, spools: Spools, streams: Streams) -> None:
+        self._catalog = catalog
+        self._layout = layout
+        self._engine = engine
+        self._spools = spools
+        self._streams = streams
+        self._restored = {*catalog.sources, *catalog.streams, *catalog.sinks, *catalog.views}
+
+    def create(self, statement: st.Create) -> str:
+        """Do what a CREATE says; returns what was done. One that is in the checkpoint already must mean the same."""
+        name = self._kept_name(statement.name)
+        if name in self._restored and not statement.or_replace and not statement.if_not_exists:
+            self._check_same(statement, name)
+            self._restored.discard(name)
+            return f"{name} continues from its checkpoint"
+        before = self._catalog.copy()
+        self._catalog.apply(statement)
+        try:
+            self._realise(statement, name, before)
+        except BaseException:
+            self._catalog.become(before)
+            raise
+        self._restored.discard(name)
+        self._save()
+        return f"{name} created"
+
+    def drop(self, statement: st.Drop) -> str:
+        """Do what a DROP says; returns what was done."""
+        before = self._catalog.copy()
+        if not self._catalog.apply(statement):
+            return f"{statement.name} did not exist"
+        name = before.definition(statement.name).name
+        if statement.kind == "stream":
+            self._remove_stream(name)
+        elif statement.kind == "source":
+            self._remove_source(name)
+        elif statement.kind == "sink":
+            self._reopen(_read_by(before.sinks[name], before))
+        self._restored.discard(name)
+        self._save()
+        return f"{name} dropped"
+
+    def _kept_name(self, name: str) -> str:
+        """A restored object's name as spelled in the checkpoint, whatever the case it is written in now."""
+        return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
+
+    def _realise(self, statement: st.Create, name: str, before: Catalog) -> None:
+        if isinstance(statement, st.CreateSource):
+            if statement.or_replace and name in before.sources:
+                self._remove_source(name)
+        elif isinstance(statement, st.CreateStream):
+            if statement.or_replace and name in before.streams:
+                self._remove_stream(name)
+            elif name in before.streams:
+                return
+            try:
+                opened = [self._streams.open(part.name) for part in self._catalog.parts(name)]
+            except EventideError as error:
+                self._remove_stream(name)
+                raise located(error, statement.text) from None
+            for running in opened:
+                self._streams.join(running)
+        elif isinstance(statement, st.CreateSink):
+            self._realise_sink(self._catalog.sinks[name], before)
+
+    def _realise_sink(self, sink: Sink, before: Catalog) -> None:
+        if sink.name in before.sinks:
+            if sink != before.sinks[sink.name]:
+                self._reopen([*self._catalog.routers(sink.name), *_read_by(sink, self._catalog)])
+            return
+        for name in _read_by(sink, self._catalog):
+            self._streams.open(name)
+            self._engine.attach(self._catalog.stream(name), sink)
+
+    def _reopen(self, streams: list[str]) -> None:
+        """Reopen streams, and those that read them, with what the catalog says now."""
+        reopened = self._catalog.with_readers(streams)
+        for name in reversed(reopened):
+            self._engine.forget(name)
+        for name in reopened if self._streams.is_live else ():
+            self._streams.join(self._streams.open(name))
+
+    def _check_same(self, statement: st.Create, name: str) -> None:
+        """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""
+        from eventide.spark.engine import another_plan
+
+        rest = self._catalog.without(name)
+        rest.apply(statement)
+        if isinstance(statement, st.CreateStream):
+            kept_parts, given_parts = self._catalog.parts(name), rest.parts(name)
+            old, new = ("\n".join(map(canonical, parts)) for parts in (kept_parts, given_parts))
+            if old != new:
+                raise another_plan(name, old, new)
+            if kept_parts != given_parts:  # only what may change without a new checkpoint
+                self._catalog.redefine(statement)
+                for part in given_parts:
+                    self._engine.forget(part.name)
+                self._save()
+            return
+        if isinstance(statement, st.CreateView):
+            is_same = self._catalog.lower_view(self._catalog.views[name]) == rest.lower_view(statement)
+        else:
+            is_same = self._catalog.definition(name) == rest.definition(name)
+        if not is_same:
+            help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
+            raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
+
+    def _remove_source(self, name: str) -> None:
+        shutil.rmtree(self._layout.source(name), ignore_errors=True)
+        self._spools.forget(name)
+
+    def _remove_stream(self, name: str) -> None:
+        """Forget a stream and its inner streams, those of an earlier definition too, with all that they have kept."""
+        for folder in [self._layout.stream(name), *self._layout.inner_streams(name)]:
+            self._engine.forget(folder.name)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _save(self) -> None:
+        write_json(self._layout.catalog, self._catalog.texts())
+
+
+def _read_by(sink: Sink, catalog: Catalog) -> list[str]:
+    """The stream whose rows a sink gets, unless the sink is for side output."""
+    return [] if sink.stream is None else [catalog.resolve_readable(sink.stream)[0]]
