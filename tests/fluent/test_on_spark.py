@@ -236,3 +236,26 @@ def test_the_columns_of_a_data_frame_keep_their_types(spark: Any) -> None:
         ("odd name", "date"),
         ("st", "struct<`a b`:int,c:array<map<string,double>>>"),
     ]
+
+
+def test_a_row_for_which_an_expression_raises_is_an_error(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    put("0.json", ("a", 1, 100), ("100%", 2, 200), ("a", 4, 2500))
+    clicks = eventide.stream(source(spark, tmp_path), name="clicks").event_time("ts", type="unixtimestamp_ms")
+    decoded = clicks.where("url_decode(k) <> 'x'")
+    stream = decoded.group_by("k").window(eventide.tumble("1 second")).agg(total="sum(v)")
+    writer = stream.side_output("error").writeStream.format("memory").queryName("refused")
+    bare = writer.option("checkpointLocation", str(tmp_path / "bare")).start()
+    try:
+        bare.processAllAvailable()
+        assert [row.reason for row in spark.sql("SELECT reason FROM refused").collect()] == ["expression_failed"]
+    finally:
+        bare.stop()
+    given: list[int] = []
+    with stream.start(str(tmp_path / "state"), lambda rows, side, account: given.extend(totals(rows))) as query:
+        query.process_all()
+        assert query.accounting()["error"] == 1 and query.accounting()["used"] == 2
+    assert given == [1]
+
+
+def totals(rows: Any) -> list[int]:
+    return [row.total for row in rows.collect()]

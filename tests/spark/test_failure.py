@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eventide.errors import CheckpointError, StreamFailedError
+from eventide.spark.analysis import first_sentence
 from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
 
 HEAD = (
@@ -71,3 +72,10 @@ def test_where_memory_ran_out_the_expressions_that_may_have_taken_it_are_named()
     assert not is_of_memory(HEAD + "Caused by: java.io.IOException: first" + TAIL)
     error = out_of_memory("o", "and it ended", ["size(sequence(1, v))"])
     assert "stream o stopped: Spark's memory ran out" in error.message and "size(sequence(1, v))" in error.message
+
+
+def test_a_refusal_that_ends_where_pythons_traceback_begins_tells_its_cause() -> None:
+    text = "[PYTHON_DATA_SOURCE_ERROR] Failed when planning: Traceback (most recent call last):\n"
+    error = Exception(text + '  File "x.py", line 1, in schema\n    raise ValueError(1)\nValueError: no such table\n')
+    assert first_sentence(error) == "ValueError: no such table"
+    assert first_sentence(Exception("[A.B] It is wrong. SQLSTATE: 42000\nmore")) == "It is wrong."

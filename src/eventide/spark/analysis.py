@@ -27,6 +27,7 @@ from eventide.kernels.contract import EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDO
 from eventide.kernels.logic.rank import PLACE
 from eventide.plan.logical import Explode, Filter, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
+from eventide.spark.failure import TRACEBACK, cause_of
 from eventide.tasks.select_list import WINDOW_ID
 
 REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
@@ -182,4 +183,6 @@ def _check(frame: DataFrame, condition: str) -> None:
 def first_sentence(error: Exception) -> str:
     """Spark's message without its error class, its plan and its query context."""
     text = str(error).strip().split("\n")[0]
+    if text.endswith(TRACEBACK):
+        return cause_of(str(error))
     return text.split("] ", 1)[1].split(" SQLSTATE")[0] if text.startswith("[") and "] " in text else text

@@ -12,10 +12,10 @@ _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH", "PYTHON_EXCEPTION", "JOB_ABORTED"
 _OWN = re.compile(r"eventide\.errors\.(\w+): (.+?)(?=\n\s*(?:help:|at |SQLSTATE|$))(?:\n\s*help: (.+))?")
 _SPARK = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\] ((?:(?!\[[A-Z_]+[.\]]).)+?)(?=\s+SQLSTATE|$)", re.MULTILINE)
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.|java)((?:\w+\.)*\w*(?:Error|Exception|Invalid)): (\S.*)$", re.MULTILINE)
-_TRACEBACK = "Traceback (most recent call last):"
+TRACEBACK = "Traceback (most recent call last):"
 # The line behind a traceback; an exception of a user's own may be called anything, and may have no message.
 _RAISED = re.compile(
-    rf"{re.escape(_TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
+    rf"{re.escape(TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
 _MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|Java heap space|Python worker exited unexpectedly")
@@ -51,12 +51,13 @@ def failure_of(stream: str, text: str) -> EventideError:
     if full:
         where = "where Spark keeps the checkpoint or its scratch files"
         return StorageError(f"stream {stream} stopped: {full.group()}, {where}", help=_ROOM)
-    return StreamFailedError(f"stream {stream} stopped: {_cause(text)}", help=_HELP)
+    return StreamFailedError(f"stream {stream} stopped: {cause_of(text)}", help=_HELP)
 
 
-def _cause(text: str) -> str:
+def cause_of(text: str) -> str:
+    """What is behind a report of Spark's, in one line."""
     messages = [(kind, " ".join(message.split())) for kind, message in _SPARK.findall(text)]
-    spark = [said for kind, said in messages if not kind.startswith(_WRAPPERS) and not said.endswith(_TRACEBACK)]
+    spark = [said for kind, said in messages if not kind.startswith(_WRAPPERS) and not said.endswith(TRACEBACK)]
     if spark:
         return spark[-1]
     raised = _RAISED.findall(text)
