@@ -18,7 +18,7 @@ _RAISED = re.compile(
     rf"{re.escape(TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
-_MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|Java heap space|Python worker exited unexpectedly")
+_MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|Java heap space")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _MOST_SUSPECTS = 5
 _HELP = "nothing is lost: fix the cause and run it again from the same checkpoint"
@@ -30,11 +30,11 @@ def is_of_memory(text: str) -> bool:
     return _MEMORY.search(text) is not None
 
 
-def out_of_memory(stream: str, how: str, expressions: list[str]) -> StreamFailedError:
-    """`expressions` are those that may have taken it, as the user wrote them."""
+def out_of_memory(stream: str, what: str, expressions: list[str]) -> StreamFailedError:
+    """`what` happened for lack of memory; `expressions` are those that may have taken it, as the user wrote them."""
     suspects = "; ".join(expressions[:_MOST_SUSPECTS]) or "none of its expressions makes much of little"
     return StreamFailedError(
-        f"stream {stream} stopped: Spark's memory ran out, {how}. Expressions that may have taken it: {suspects}",
+        f"stream {stream} stopped: {what}. Expressions that may have taken the memory: {suspects}",
         help="bound what they make of a row, for example with least(), or give Spark more memory: conf "
         "spark.driver.memory; then connect again: nothing is lost",
     )

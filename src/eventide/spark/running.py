@@ -320,7 +320,7 @@ class RunningStream:
         return self._jvm.has_ended
 
     def _lost(self) -> EventideError:
-        return out_of_memory(self.name, "and it ended", growing(self.compiled.physical))
+        return out_of_memory(self.name, "Spark has ended, probably for lack of memory", growing(self.compiled.physical))
 
     def _raise_if_failed(self) -> None:
         failure = self.failed()
@@ -333,7 +333,7 @@ class RunningStream:
             return self.router.failure
         text = self._report(error)
         if is_of_memory(text):
-            return out_of_memory(self.name, "for one of its tasks", growing(self.compiled.physical))
+            return out_of_memory(self.name, "Spark's memory has run out", growing(self.compiled.physical))
         found = failure_of(self.name, text)
         if isinstance(found, UnreadableFileError):
             UnreadableFiles(self._folder / "scans").note(found.path)
