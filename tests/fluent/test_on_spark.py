@@ -238,6 +238,7 @@ def test_the_columns_of_a_data_frame_keep_their_types(spark: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_row_for_which_an_expression_raises_is_an_error(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
     put("0.json", ("a", 1, 100), ("100%", 2, 200), ("a", 4, 2500))
     clicks = eventide.stream(source(spark, tmp_path), name="clicks").event_time("ts", type="unixtimestamp_ms")

@@ -13,7 +13,7 @@ import pytest
 import eventide
 from eventide.database import Database
 from eventide.errors import EngineError
-from eventide.spark.engine import Engine
+from eventide.spark.running import RunningStream
 from tests.conftest import DatabaseFactory
 
 SOURCE = "CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms)"
@@ -68,7 +68,10 @@ def test_a_row_for_which_an_expression_raises_is_an_error_wherever_it_stands(db:
     assert db.read("o").fetchall()
 
 
-def crash(*_: object) -> None:
+def crash(running: RunningStream) -> bool:
+    """In place of taking up another plan."""
+    if running._need() is None:
+        return False
     raise EngineError("crash")
 
 
@@ -84,7 +87,7 @@ def test_rows_that_fail_in_different_places_are_errors_and_the_rest_is_used(
     bad = [{"k": "%", "v": 1, "ts": 1_100}, {"k": "c", "v": 1, "ts": 1_200}, {"k": "+abc", "v": 1, "ts": 1_300}]
     db.write("s", [{"k": "abcd", "v": 1, "ts": 1_000}, *bad])
     with monkeypatch.context() as dying, pytest.raises(EngineError, match="crash"):
-        dying.setattr(Engine, "_replanned", crash)  # after the failure, and before guards are noted
+        dying.setattr(RunningStream, "_take_up_another_plan", crash)  # after the failure, and before guards are noted
         db.tick()
     db.close()
     db = db_factory(checkpoint=str(tmp_path / "c"))
@@ -145,6 +148,7 @@ def digits() -> Iterator[None]:
     eventide.aggregates.forget("add_digits")
 
 
+@pytest.mark.slow
 def test_functions_and_aggregates_of_the_users_own_may_raise(db: Database, digits: None) -> None:
     db.spark.udf.register("shout", shout)
     db.execute(SOURCE)
@@ -163,6 +167,7 @@ def test_functions_and_aggregates_of_the_users_own_may_raise(db: Database, digit
 # Sources -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_and_streams_that_read_streams(db: Database, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -14,16 +14,15 @@ from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP
 from eventide.plan.logical import Explode
 from eventide.plan.names import backticked
-from eventide.spark.guard import without_guards
 from eventide.spark.resolve import CARRIED
 from eventide.tasks.packing import HOW
 
 _POSITION = "__position"
 
 
-def exploded(frame: DataFrame, step: Explode, elements: Column) -> DataFrame:
-    """`frame` with a row for each of the `elements` of `step`, its columns in front of CARRIED."""
-    own = [F.col(backticked(name)) for name in without_guards(frame).columns if name not in CARRIED]
+def exploded(frame: DataFrame, columns: list[str], step: Explode, elements: Column) -> DataFrame:
+    """`columns` of `frame` with a row for each of the `elements` of `step`, CARRIED behind them."""
+    own = [F.col(backticked(name)) for name in columns if name not in CARRIED]
     names = step.names[1:] if step.position else step.names
     spread = frame.select(*own, F.posexplode_outer(elements).alias(_POSITION, *names), *CARRIED)
     position = F.col(_POSITION)

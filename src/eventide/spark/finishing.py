@@ -19,7 +19,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.names import backticked
 from eventide.plan.physical import AggregateWindows, JoinRows, Physical
 from eventide.plan.windows import Slide
-from eventide.spark.guard import Guard, without_guards
+from eventide.spark.guard import Guard
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.packing import spark_ddl
@@ -38,7 +38,7 @@ def finished_by_spark(
     for each in (condition, physical.having):
         if each is not None:
             wide, (keeps,) = _evaluated(physical, wide, (Named("condition", each),), guard)
-            wide = without_guards(wide.where((F.col(TAG) != "main") | keeps))
+            wide = guard.cleared(wide.where((F.col(TAG) != "main") | keeps))
     wide, values = _evaluated(physical, wide, physical.outputs, guard)
     outputs = [value.alias(named.name) for value, named in zip(values, physical.outputs, strict=True)]
     rank = F.col(OP) if physical.emit.mode is EmitMode.CHANGES else F.lit(None).cast("int")

@@ -72,6 +72,10 @@ class Guard:
             values[place] = F.col(f"{_TRIED}.c{number}")
         return marked, values
 
+    def cleared(self, frame: DataFrame) -> DataFrame:
+        """The frame when what was evaluated has been taken out of it."""
+        return frame.drop(_TRIED) if self.is_on else frame
+
 
 def _marked_row(frame: DataFrame, failed: Column, why: Column) -> DataFrame:
     how = F.when(failed, F.lit(IS_FAILED)).otherwise(F.col(HOW)).cast("tinyint")
@@ -90,11 +94,6 @@ class _Attempt:
         guarded, errors = with_guarded_functions(frame, sql)
         said = F.coalesce(*[F.concat(F.lit(": "), F.expr(error)) for error in errors], F.lit(""))
         return cls(F.expr(guarded), F.concat(_detail(frame, sql, names), said))
-
-
-def without_guards(frame: DataFrame) -> DataFrame:
-    """The frame when what was evaluated has been taken out of it."""
-    return frame.drop(_TRIED)
 
 
 def tried(value: Column) -> Column:

@@ -26,7 +26,7 @@ from eventide.plan.physical import EventTimeWatermark, ForwardRows, Fusion, Inpu
 from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
-from eventide.spark.guard import Guard, without_guards
+from eventide.spark.guard import Guard
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
 from eventide.tasks.packing import HOW, KEPT, PACKED, Packing
@@ -176,7 +176,7 @@ def _stepped(input: Input, rows: DataFrame, guard: Guard) -> DataFrame:
 def _after(input: Input, step: Step, frame: DataFrame, some_passed: bool, guard: Guard) -> DataFrame:
     if isinstance(step, Explode):
         frame, (elements,) = guard.of_rows(frame, [Named("elements", step.sql)])
-        return exploded(frame, step, elements)
+        return exploded(frame, guard.cleared(frame).columns, step, elements)
     if isinstance(step, Project):
         frame, values = guard.of_rows(frame, step.columns)
         columns = [value.alias(c.name) for value, c in zip(values, step.columns, strict=True)]
@@ -184,8 +184,8 @@ def _after(input: Input, step: Step, frame: DataFrame, some_passed: bool, guard:
     frame, (condition,) = guard.of_rows(frame, [Named("condition", step.condition)])
     keeps = (F.col(HOW) >= IS_NO_ROW) | condition
     if input.source.admission is not None:
-        return without_guards(frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False))))
-    return without_guards(frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
+        return guard.cleared(frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False))))
+    return guard.cleared(frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
 
 
 def _to_pack(
@@ -199,7 +199,7 @@ def _to_pack(
     if isinstance(physical.operator, ForwardRows) and guard.is_on:
         # what the select list makes of a row is known behind the operator, where the row has been used
         timed = frame.withColumn(ROWTIME, F.timestamp_micros(TS))
-        frame = without_guards(guard.of_rows(timed, physical.outputs)[0])
+        frame = guard.cleared(guard.of_rows(timed, physical.outputs)[0])
     frame, values = guard.of_rows(frame, input.packed)
     columns = [
         value.cast(packed[named.name].dataType).alias(named.name)

@@ -30,7 +30,7 @@ from eventide.eventtime.resolution import (
     ORDER,
 )
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
-from eventide.plan.logical import Named, Source
+from eventide.plan.logical import EventTime, Named, Source
 from eventide.plan.names import backticked, field_path
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
@@ -79,14 +79,15 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         detail.alias(DETAIL),
         _identity(source).alias(DEDUP),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
+        F.lit(None).cast("bigint").alias(CARRIED_WATERMARK),
         *_arrivals(source, now),
     )
-    resolved, watermark = _carried_watermark(resolved, source if event_time else None, guard)
-    resolved = resolved.withColumn(CARRIED_WATERMARK, watermark)
-    if source.admission is not None and source.admission.sheds:
-        resolved, priority = _priority(resolved, source, source.admission.priority_sql, guard)
-        resolved = resolved.withColumn(PRIORITY, priority.cast("string"))
-    return resolved.select(*users, *carried(source))
+    if event_time and source.watermark_sql is not None and source.event_time is not None:
+        resolved = _with_carried_watermark(resolved, source, source.watermark_sql, source.event_time, guard)
+    priority = source.admission.priority_sql if source.admission is not None and source.admission.sheds else None
+    if priority is not None:
+        resolved = _with_priority(resolved, source, priority, guard)
+    return guard.cleared(resolved)
 
 
 def _is_empty(source: Source, schema: StructType) -> Column:
@@ -101,13 +102,13 @@ def _arrivals(source: Source, now: Column) -> list[Column]:
     if source.admission is None:
         return []
     columns = [F.coalesce(RECEIVED, now).alias(ARRIVED), F.lit(True).alias(KEPT)]
-    return [*columns, now.alias(NOW)] if source.admission.sheds else columns
+    if not source.admission.sheds:
+        return columns
+    return [*columns, now.alias(NOW), F.lit(None).cast("string").alias(PRIORITY)]
 
 
-def _priority(frame: DataFrame, source: Source, sql: str | None, guard: Guard) -> tuple[DataFrame, Column]:
+def _with_priority(frame: DataFrame, source: Source, sql: str, guard: Guard) -> DataFrame:
     """What matters more, where rows may be shed."""
-    if sql is None:
-        return frame, F.lit(None)
     try:
         _ = frame.select(F.expr(sql).alias("p")).schema
     except REFUSED as error:
@@ -116,7 +117,7 @@ def _priority(frame: DataFrame, source: Source, sql: str | None, guard: Guard) -
             help="write low, medium, high, critical, or an expression over the source's columns that gives one of them",
         ) from None
     frame, (priority,) = guard.of_rows(frame, [Named("priority", sql)])
-    return frame, priority
+    return frame.withColumn(PRIORITY, priority.cast("string"))
 
 
 def judged(applies: Mapping[int, Column]) -> Column:
@@ -163,20 +164,21 @@ def _metadata(source: Source, schema: StructType) -> list[Column]:
     return found
 
 
-def _carried_watermark(frame: DataFrame, source: Source | None, guard: Guard) -> tuple[DataFrame, Column]:
-    """The watermark that WATERMARK FOR takes from the row, read as the event time is; NULL without a source."""
-    if source is None or source.watermark_sql is None or source.event_time is None:
-        return frame, F.lit(None).cast("bigint")
-    expression, what = F.expr(source.watermark_sql), f"source {source.name}: WATERMARK FOR"
+def _with_carried_watermark(
+    frame: DataFrame, source: Source, sql: str, event_time: EventTime, guard: Guard
+) -> DataFrame:
+    """The watermark that WATERMARK FOR takes from the row, read as the event time is."""
+    expression, what = F.expr(sql), f"source {source.name}: WATERMARK FOR"
     try:
         kind = frame.select(expression.alias("t")).schema["t"].dataType
     except REFUSED as error:
-        raise SqlError(f"{source.watermark_sql}: {first_sentence(error)}") from None
-    frame, (expression,) = guard.of_rows(frame, [Named("watermark", source.watermark_sql)])
+        raise SqlError(f"{sql}: {first_sentence(error)}") from None
+    frame, (expression,) = guard.of_rows(frame, [Named("watermark", sql)])
     is_time = isinstance(kind, TimestampType)
-    parser = event_time_types.resolve(source.event_time.type)
+    parser = event_time_types.resolve(event_time.type)
     carried = timestamp_micros(expression, kind, what) if is_time else micros(expression, kind, parser, what)
-    return frame, F.when(carried <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), carried)
+    latest = F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew)
+    return frame.withColumn(CARRIED_WATERMARK, F.when(carried <= latest, carried))
 
 
 def _identity(source: Source) -> Column:
