@@ -14,6 +14,8 @@ import eventide
 from eventide.database import Database
 from eventide.errors import EngineError
 from eventide.spark.running import RunningStream
+from eventide.storage.atomic import read_json
+from eventide.storage.layout import Layout
 from tests.conftest import DatabaseFactory
 
 SOURCE = "CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms)"
@@ -90,8 +92,11 @@ def test_rows_that_fail_in_different_places_are_errors_and_the_rest_is_used(
         dying.setattr(RunningStream, "_take_up_another_plan", crash)  # after the failure, and before guards are noted
         db.tick()
     db.close()
+    noted = Layout(tmp_path / "c").plan("o")
+    assert "guards" not in read_json(noted)
     db = db_factory(checkpoint=str(tmp_path / "c"))
     db.tick()
+    assert read_json(noted)["guards"]
     expressions = ["concat('a', k) RLIKE k", "unbase64(k) IS NULL", "url_decode(k) <> 'x'"]
     assert [detail.split(" raised ")[0] for detail in details(db, "o")] == expressions
     assert balanced(db, "o")["error"] == 3
