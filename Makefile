@@ -15,7 +15,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 # The tests of the postgres sink are skipped where no server is available.
 WITH_POSTGRES := scripts/postgres.sh &&
 
-.PHONY: help setup demo test test-slow test-pure lint bench bench-bar soak clean
+.PHONY: help setup demo test test-slow test-pure lint bench bench-bar nexmark soak clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -60,6 +60,9 @@ bench: setup $(BENCH_READY) $(ARCHIVE) ## every workload compared with native Sp
 
 bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads with a bar, each ratio next to its bar; fails if one falls short
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
+
+nexmark: setup $(BENCH_READY) $(ARCHIVE) ## the queries of Nexmark beside native Spark, every answer checked; NEXMARK_ARGS="--flink PYTHON" adds Flink
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.nexmark $(NEXMARK_ARGS)
 
 soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or repeated
 	@$(WITH_JAVA) $(WITH_POSTGRES) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py

@@ -4,6 +4,7 @@ highest run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ COLORS = {OURS: "#0b7285", ROCKSDB_STATE: "#e8590c", MEMORY_STATE: "#fab005"}
 BAR_HEIGHT = 0.26
 
 
-def draw(results: Results, path: Path) -> None:
+def draw(results: Results, path: Path, colors: Mapping[str, str] = COLORS) -> None:
     """Needs matplotlib, which is in the extra `bench`."""
     import matplotlib
 
@@ -25,17 +26,17 @@ def draw(results: Results, path: Path) -> None:
     height = 1.5 + 0.55 * len(shown)
     picture, axes = pyplot.subplots(1, 2, figsize=(13, height), sharey=True, layout="constrained")
     for axis, figure in zip(axes, (SPEED, CPU), strict=True):
-        panel(axis, shown, figure)
+        panel(axis, shown, figure, colors)
     axes[0].set_yticks(range(len(shown)), list(shown))
     axes[0].invert_yaxis()
-    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(COLORS), frameon=False)
+    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(colors), frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     picture.savefig(path, dpi=120)
     pyplot.close(picture)
 
 
-def panel(axis: Any, results: Results, figure: Figure) -> None:
-    for at, (engine, color) in enumerate(COLORS.items()):
+def panel(axis: Any, results: Results, figure: Figure, colors: Mapping[str, str]) -> None:
+    for at, (engine, color) in enumerate(colors.items()):
         found = {place: spread(engines.get(engine, []), figure) for place, engines in enumerate(results.values())}
         there = {place: one for place, one in found.items() if one is not None}
         medians = [one.median for one in there.values()]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eventide.testing import Player, ReferenceDatabase, UnsupportedExpressionError
+from eventide.testing import KernelDatabase, Player, ReferenceDatabase, UnsupportedExpressionError
 
 FILES = sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml"))
 CASES = [(path.stem, case) for path in FILES for case in yaml.safe_load(path.read_text())]
@@ -51,3 +51,12 @@ def test_transcript_on_the_reference_model_with_a_restart_after_every_write(case
 @pytest.mark.parametrize("case", [case for _, case in CAN_SPLIT], ids=ids(CAN_SPLIT))
 def test_transcript_on_the_reference_model_one_row_at_a_time(case: dict[str, Any]) -> None:
     play(case, one_row=True)
+
+
+ON_KERNELS = [(file, case) for file, case in CASES if file == "changes"]
+
+
+@pytest.mark.parametrize("case", [case for _, case in ON_KERNELS], ids=ids(ON_KERNELS))
+@pytest.mark.parametrize("restarting", [False, True])
+def test_transcript_on_bare_kernels(case: dict[str, Any], restarting: bool) -> None:
+    Player(case, KernelDatabase, restarting=restarting).play()

@@ -38,10 +38,11 @@ SEQ = "__seq"  # int64; order of arrival within a batch, to break ties between e
 FROM = "__from"  # int32; the number of the row's input, where rows of several inputs are in one table
 DEDUP = "__id"  # any type; only for sources that DEDUPLICATE BY
 CLAIM = "__claim"  # int64; the watermark that the row allows, until it is admitted: only for sources with limits
-KEY, INPUT, ORIGINAL, RESULT = "__k", "__i", "__o", "__a"
+KEY, INPUT, ORIGINAL, RESULT, CHANGES = "__k", "__i", "__o", "__a", "__c"
 
 # Columns of main output tables, in front of the keys (KEY + n) and results (RESULT + n).
 WINDOW_START, WINDOW_END, EMIT_EPOCH, OP = "window_start", "window_end", "emit_epoch", "op"
+CHANGE = "__op"  # the same as OP where rows have the user's columns
 OLDEST = "oldest"  # gauge: the event time of the oldest row that a kernel may still give
 ROWTIME = "__time"  # the event time of a row that is forwarded or comes out of a join; a window has its end
 MAIN_FIELDS = (
@@ -51,7 +52,7 @@ MAIN_FIELDS = (
     pa.field(OP, pa.int32()),
 )
 
-# What a kernel says of a row that it did not use. The runner adds processing_time, watermark, plan_id and shard.
+# What a kernel says about a row that it did not use. The runner adds processing_time, watermark, plan_id and shard.
 SIDE_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -66,7 +67,7 @@ SIDE_SCHEMA = pa.schema(
     ]
 )
 
-# The same, complete: what only the runner knows comes behind it.
+# The same, complete: what only the runner knows comes last.
 SIDE_OUTPUT_SCHEMA = pa.schema(
     [
         *SIDE_SCHEMA,

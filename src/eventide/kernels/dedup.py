@@ -1,10 +1,10 @@
-"""Deduplication in front of a kernel: an id that was seen within a span of event time is seen no second time.
+"""Deduplication in front of a kernel: a row whose id was seen within a span of event time is a duplicate.
 
 A row is a duplicate if a row with the same id was taken whose event time is at most `within` away, before or after; the
-first to arrive is taken. NULL is no id. The memory holds hashes of 96 bits in buckets by hash (see `keyed`), so that a
-batch reads only the buckets of its own ids. An id is forgotten when the watermark leaves no room for a row that the
-kernel would still take and that could be its duplicate; a bucket that nobody asks for is dropped when all of its ids
-are.
+first to arrive is taken. NULL is not an id. The memory holds hashes of 96 bits in buckets by hash (see `keyed_table`),
+so that a batch reads only the buckets of its own ids. An id is forgotten when the watermark leaves no room for a row
+that the kernel would still take and that could be its duplicate; a bucket that nobody asks for is dropped when all of
+its ids are.
 """
 
 from __future__ import annotations

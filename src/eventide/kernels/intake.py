@@ -1,4 +1,4 @@
-"""The stage in front of every kernel, for each input apart: errors out, the late policy, duplicates out."""
+"""The stage in front of every kernel, for each input separately: errors out, the late policy, duplicates out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from eventide.plan.modes import LatePolicy
 
 
 class InnerSpec(KernelSpec, Protocol):
-    """What can stand behind an intake."""
+    """A spec whose kernel can come after an intake."""
 
     @property
     def horizon(self) -> int:

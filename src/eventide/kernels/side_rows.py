@@ -46,7 +46,7 @@ class SideRows:
         windows: Callable[[], tuple[Ints, Ints]] | None = None,
         detail: pa.Array | None = None,
     ) -> pa.Table:
-        """Put the chosen rows aside; gives the others.
+        """Put the chosen rows aside; returns the others.
 
         `input` is the number of the input of all rows; without it the column FROM says it, or there is only one.
         `windows` gives starts and ends of the chosen rows, in microseconds. `reason` and `detail`, where they are

@@ -1,7 +1,7 @@
 """What is known of a stream's columns beyond their names: which are the event time, which bound the row's window.
 
-They stay that through everything that passes them on, so that rows can be put into windows by a time that they carry
-under any name, and grouped and joined by the windows that they already have.
+They keep these roles through everything that passes them on, so that rows can be put into windows by a time that they
+carry under any name, and grouped and joined by the windows that they already have.
 """
 
 from __future__ import annotations
@@ -49,6 +49,15 @@ class WindowBound:
     which: str  # window_start or window_end
     window: Window
     is_rowtime: bool
+
+    @property
+    def from_rowtime(self) -> int | None:
+        """How far it is from the event time of the row, in microseconds; None if that differs from row to row."""
+        if not self.is_rowtime:
+            return None
+        if self.which == WINDOW_END:
+            return 1
+        return 1 - self.window.size if isinstance(self.window, Tumble | Hop) else None
 
     @property
     def pane(self) -> Tumble:

@@ -142,6 +142,8 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
         yield f"forward: {'in event-time order' if query.ordered else 'as rows come'}"
     if query.time is not None:
         yield f"event time: {query.time}"
+    if query.changes is not None:
+        yield f"changes by: {query.changes}"
     yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
     yield from (f"input column: {column.name}{' ' + column.type if column.type else ''}" for column in query.columns)
 
@@ -174,6 +176,11 @@ def _rank(query: Rank, emit: Emit) -> Iterator[str]:
     yield f"place: {rank_text(query.function, query.partition, order)}"
     yield from (f"nulls: {'first' if item.nulls_first else 'last'}" for item in query.order)
     yield f"emit: {emit_text(emit)}"
+    if not query.windowed:
+        ttl = "" if query.ttl is None else f", partitions kept for {format_duration(query.ttl)}"
+        yield f"window: none{ttl}; of equal rows the {'last' if query.latest_first else 'first'} to come"
+    if query.changes is not None:
+        yield f"changes by: {query.changes}"
     if query.where is not None:
         yield f"where: {query.where}"
     yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)

@@ -77,6 +77,10 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
         case RankRows(function=function, order=order):
             partition = [key.name for key in physical.inputs[0].keys]
             title = f"Place by {rank_text(function, partition, [(key.column, key.descending) for key in order])}"
+            told = physical.operator.told
+            if told is not None:
+                facts.append(("places", f"{told.first} to {told.last}, every change told"))
+                facts += [] if told.ttl is None else [("partitions kept for", format_duration(told.ttl))]
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
         within = (
@@ -117,7 +121,8 @@ def _input(physical: Physical, input: Input, types: Mapping[str, str], read: Rea
     by = ", ".join(key.sql for key in input.keys)
     side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
     title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
-    facts = [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
+    facts = [] if input.changes is None else [("change log", f"{input.changes} says which rows are taken back")]
+    facts += [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
     return _Node(title, facts, [_watermark(physical, input, read)])
 
 

@@ -13,12 +13,21 @@ from eventide.kernels.intake import InnerSpec, IntakeSpec
 from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.logic.rank import RankSpec, SortKey
+from eventide.kernels.logic.rank_changes import RankChangesSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.trial import Trial
 from eventide.plan.co_location import late_policy
 from eventide.plan.logical import Named
 from eventide.plan.modes import EmitMode
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, PackedAggregate, Physical, RankRows
+from eventide.plan.physical import (
+    AggregateWindows,
+    ForwardRows,
+    JoinRows,
+    PackedAggregate,
+    Physical,
+    RankRows,
+    ToldPlaces,
+)
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -48,8 +57,10 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
             inner = _aggregation(physical, physical.operator, types)
         case JoinRows():
             inner = _join(physical, physical.operator, types)
-        case RankRows():
+        case RankRows(told=None):
             inner = _rank(physical, physical.operator, types)
+        case RankRows(told=told) if told is not None:
+            inner = _rank_changes(physical, physical.operator, told, types)
     within = tuple(None if each.source.dedup is None else each.source.dedup.within for each in physical.inputs)
     spans = within if any(span is not None for span in within) else ()
     return IntakeSpec(inner, late_policy(physical), physical.options.max_lateness, spans)
@@ -76,6 +87,7 @@ def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTy
         every=physical.emit.every,
         max_groups=physical.options.max_groups,
         sources=_sources(physical),
+        changes=first.changes,
     )
 
 
@@ -131,6 +143,31 @@ def _rank(physical: Physical, operator: RankRows, types: KernelTypes) -> RankSpe
         tuple(types.packed[0][packed] for _, packed in originals),
         tuple((name, types.packed[0][name]) for name in named),
         physical.emit.allowed_lateness,
+        _sources(physical),
+    )
+
+
+def _rank_changes(physical: Physical, operator: RankRows, told: ToldPlaces, types: KernelTypes) -> RankChangesSpec:
+    first = physical.inputs[0]
+    partition = tuple(key.sql for key in first.keys)
+    order = tuple(SortKey(key.column, key.descending, key.nulls_first) for key in operator.order)
+    originals = _pairs(first.originals)
+    kept = dict.fromkeys((*partition, *(key.column for key in order), *(packed for _, packed in originals)))
+    if first.changes is not None:
+        kept.pop(first.changes, None)
+    return RankChangesSpec(
+        operator.function,
+        partition,
+        order,
+        tuple((name, packed) for name, packed in originals if packed in kept),
+        tuple((name, types.packed[0][name]) for name in kept),
+        told.first,
+        told.last,
+        told.shows_place,
+        tuple(name for name in told.shown if name in kept),
+        told.latest_first,
+        first.changes,
+        told.ttl,
         _sources(physical),
     )
 

@@ -139,7 +139,8 @@ class WindowAggregate:
 
     `outputs` and `having` name the columns __k0.. (keys, in order), __a0.. (aggregates), window_start, window_end,
     window_id, emit_epoch and op. `time` is the SQL expression that overrides the sources' event time, or None.
-    `columns` are the columns of `input`, in order: the original event of a side-output payload.
+    `columns` are the columns of `input`, in order: the original event of a side-output payload. `changes` is the column
+    that says of the rows of a change log whether they are added (1) or taken back (-1); None if `input` is none.
     """
 
     input: Relation
@@ -150,17 +151,22 @@ class WindowAggregate:
     outputs: tuple[Named, ...]
     having: str | None = None
     time: str | None = None
+    changes: str | None = None
 
 
 @dataclass(frozen=True)
 class Forward:
-    """Rows of `input` as they come, or in event-time order when `ordered`; `outputs` name columns of `input`."""
+    """Rows of `input` as they come, or in event-time order when `ordered`; `outputs` name columns of `input`.
+
+    With `changes`, as in `WindowAggregate`, what is forwarded is a change log as well.
+    """
 
     input: Relation
     columns: tuple[Column, ...]
     outputs: tuple[Named, ...]
     ordered: bool = False
     time: str | None = None
+    changes: str | None = None
 
 
 @dataclass(frozen=True)
@@ -202,9 +208,11 @@ class SortItem:
 
 @dataclass(frozen=True)
 class Rank:
-    """Rows of `input` with their place among those that agree in `partition`, when no further one can come on time.
+    """Rows of `input` with their place among those that agree in `partition`.
 
-    `where` and `outputs` name columns of `input`, and __place.
+    `where` and `outputs` name columns of `input`, and __place. With `windowed` a row comes when no further one can come
+    on time. Without, a change log tells which rows have the places that `where` lets through; of equal rows the last to
+    come is the better if `latest_first`. It has __op, too; `ttl` is how long a partition outlives its newest row.
     """
 
     input: Relation
@@ -215,6 +223,10 @@ class Rank:
     outputs: tuple[Named, ...]
     where: str | None = None
     time: str | None = None
+    windowed: bool = True
+    latest_first: bool = False
+    ttl: int | None = None
+    changes: str | None = None
 
 
 Query = WindowAggregate | Forward | Join | Rank

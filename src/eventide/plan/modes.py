@@ -23,7 +23,7 @@ class LatePolicy(Enum):
 
 
 class RankFunction(Enum):
-    """What a row's place among others is called by."""
+    """The functions that give a row's place among others."""
 
     ROW_NUMBER = "row_number"
     RANK = "rank"

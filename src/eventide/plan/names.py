@@ -29,7 +29,7 @@ _INNER = re.compile(r"(.+)(\$\d+)")
 
 
 def inner_name(owner: str, number: int) -> str:
-    """The name of an inner stream: one that a part of the stream `owner` is."""
+    """The name of an inner stream, which computes a part of the stream `owner`."""
     return f"{owner}${number}"
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eventide.kernels.contract import CHANGE, OP
 from eventide.plan.joins import JoinBound
 from eventide.plan.logical import Column, Emit, Named, Source, Step, Stream, StreamOptions
-from eventide.plan.modes import JoinKind, RankFunction
+from eventide.plan.modes import EmitMode, JoinKind, RankFunction
 from eventide.plan.windows import Window
 from eventide.tasks.expressions import Expression
 
@@ -66,6 +67,7 @@ class Input:
     keys: tuple[Named, ...]  # name: user's name, sql: packed column
     originals: tuple[Named, ...]  # name: user's column, sql: packed column
     side: int = 0
+    changes: str | None = None  # the packed column that says of rows of a change log whether they are taken back
     fusion: Fusion | None = None
     not_fused: str | None = None  # why files are read by Spark
 
@@ -125,11 +127,31 @@ class SortColumn:
 
 
 @dataclass(frozen=True)
+class ToldPlaces:
+    """The places of which a change log tells, both ends included.
+
+    `shows_place`: a row whose place changes is told anew. `shown` are packed columns in which rows differ to who reads
+    them. Of rows that are equal in the order the last to come is the better if `latest_first`, else the first. A
+    partition is forgotten when the watermark is `ttl` past its newest row.
+    """
+
+    first: int
+    last: int
+    shows_place: bool
+    shown: tuple[str, ...]
+    latest_first: bool
+    ttl: int | None
+
+
+@dataclass(frozen=True)
 class RankRows:
-    """The place of rows among those that agree in the inputs' keys."""
+    """The place of rows among those that agree in the inputs' keys, when their windows have closed; or, told as a
+    change log, the rows of some places.
+    """
 
     function: RankFunction
     order: tuple[SortColumn, ...]
+    told: ToldPlaces | None = None
 
 
 Operator = AggregateWindows | ForwardRows | JoinRows | RankRows
@@ -153,7 +175,18 @@ class Physical:
         return any(input.source.dedup is not None for input in self.inputs)
 
     @property
+    def change_column(self) -> str | None:
+        """The column of the operator's rows that says which are taken back; None if they are no change log."""
+        if isinstance(self.operator, ForwardRows):
+            changes = self.inputs[0].changes
+            return next((column.name for column in self.inputs[0].originals if column.sql == changes), None)
+        if self.emit.mode is not EmitMode.CHANGES:
+            return None
+        return OP if isinstance(self.operator, AggregateWindows) else CHANGE
+
+    @property
     def needs_arrival(self) -> bool:
         """Whether the operator must know in which order rows of a batch came."""
         in_order = isinstance(self.operator, ForwardRows) and self.operator.ordered
-        return in_order or self.deduplicates or isinstance(self.operator, JoinRows)
+        is_told = isinstance(self.operator, RankRows) and self.operator.told is not None
+        return in_order or self.deduplicates or is_told or isinstance(self.operator, JoinRows)

@@ -6,6 +6,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from eventide.errors import SqlError
+from eventide.kernels.contract import CHANGES
 from eventide.plan.difference import call_text, canonical
 from eventide.plan.logical import (
     AggregateCall,
@@ -39,8 +41,11 @@ from eventide.plan.physical import (
     ProcessTimeWatermark,
     RankRows,
     SortColumn,
+    ToldPlaces,
 )
+from eventide.plan.places import names_place, places_of
 from eventide.plan.rules import RULES
+from eventide.plan.used_columns import columns_in
 
 
 def plan(stream: Stream) -> Physical:
@@ -63,7 +68,9 @@ def _unoptimized(stream: Stream) -> Physical:
             return _aggregate(stream, query)
         case Forward():
             originals = _originals(query.columns)
-            inputs = _inputs(stream, query.input, query.columns, query.time, packed=originals, keys=())
+            inputs = _inputs(
+                stream, query.input, query.columns, query.time, packed=originals, keys=(), changes=query.changes
+            )
             return _physical(stream, inputs, ForwardRows(query.ordered), None, query.outputs)
         case Join():
             return _join(stream, query)
@@ -81,6 +88,7 @@ def _aggregate(stream: Stream, query: WindowAggregate) -> Physical:
         query.time,
         packed=(*keys, *packed, *_originals(query.columns)),
         keys=tuple(Named(key.name, packed.name) for key, packed in zip(query.keys, keys, strict=True)),
+        changes=query.changes,
     )
     return _physical(stream, inputs, AggregateWindows(query.window, calls), query.having, query.outputs)
 
@@ -130,12 +138,28 @@ def _rank(stream: Stream, query: Rank) -> Physical:
         query.time,
         packed=(*keys, *order, *_originals(query.columns)),
         keys=tuple(Named(key.sql, key.name) for key in keys),
+        changes=query.changes,
     )
     columns = tuple(
         SortColumn(column.name, item.descending, item.nulls_first)
         for column, item in zip(order, query.order, strict=True)
     )
-    return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+    if query.windowed:
+        return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+    places = places_of(query.where)
+    if places is None:
+        raise SqlError("a change log tells of some places only", help="add a condition such as WHERE place <= 10")
+    texts = [output.sql for output in query.outputs] + ([] if places.rest is None else [places.rest])
+    used = columns_in(texts)
+    told = ToldPlaces(
+        places.first,
+        places.last,
+        any(names_place(text) for text in texts),
+        tuple(f"__o{number}" for number, column in enumerate(query.columns) if column.name.lower() in used),
+        query.latest_first,
+        query.ttl,
+    )
+    return _physical(stream, inputs, RankRows(query.function, columns, told), places.rest, query.outputs)
 
 
 def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:
@@ -172,8 +196,10 @@ def _inputs(
     packed: tuple[Named, ...],
     keys: tuple[Named, ...],
     side: int = 0,
+    changes: str | None = None,
 ) -> tuple[Input, ...]:
     """The inputs that a relation reads: one, or one for each part of a UNION ALL."""
+    change = () if changes is None else (Named(f"{CHANGES}0", changes),)
     originals = tuple(Named(column.name, f"__o{number}") for number, column in enumerate(columns))
     return tuple(
         Input(
@@ -182,10 +208,11 @@ def _inputs(
             steps,
             time,
             _watermark(stream, scan, time),
-            packed,
+            (*change, *packed),
             keys,
             originals,
             side,
+            change[0].name if change else None,
         )
         for scan, steps in (_named(scan, steps, columns) for scan, steps in _flatten(relation))
     )

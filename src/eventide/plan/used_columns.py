@@ -17,14 +17,14 @@ def used_columns(input: Input) -> frozenset[str]:
     """The names of the source's columns that the input needs, as they are declared."""
     if input.source.refuses_empty_rows:
         return frozenset(column.name for column in input.source.columns)
-    wanted = _names([*(named.sql for named in input.packed), *([input.time] if input.time is not None else [])])
+    wanted = columns_in([*(named.sql for named in input.packed), *([input.time] if input.time is not None else [])])
     for step in reversed(input.steps):
         if isinstance(step, Filter):
-            wanted |= _names([step.condition])
+            wanted |= columns_in([step.condition])
         elif isinstance(step, Explode):
-            wanted = wanted.difference(name.lower() for name in step.names) | _names([step.sql])
+            wanted = wanted.difference(name.lower() for name in step.names) | columns_in([step.sql])
         else:
-            wanted = _names([column.sql for column in step.columns if column.name.lower() in wanted])
+            wanted = columns_in([column.sql for column in step.columns if column.name.lower() in wanted])
     wanted |= _of_source(input.source, isinstance(input.watermark, EventTimeWatermark))
     return frozenset(column.name for column in input.source.columns if column.name.lower() in wanted)
 
@@ -37,11 +37,11 @@ def _of_source(source: Source, event_time: bool) -> set[str]:
         times = source.messages or ((source.event_time,) if source.event_time is not None else ())
         used |= set(METADATA_COLUMNS) | {time.column.split(".")[0].lower() for time in times}
         used |= {time.column.lower() for time in times}
-        used |= _names([] if source.watermark_sql is None else [source.watermark_sql])
+        used |= columns_in([] if source.watermark_sql is None else [source.watermark_sql])
     return used
 
 
-def _names(texts: Iterable[str]) -> set[str]:
-    """Every name that stands where a column may, in lower case."""
+def columns_in(texts: Iterable[str]) -> set[str]:
+    """Every name in a place where a column may be, in lower case."""
     trees = (sqlglot.parse_one(text, dialect="spark") for text in texts)
     return {part.name.lower() for tree in trees for column in tree.find_all(exp.Column) for part in column.parts}

@@ -1,4 +1,4 @@
-"""What of a stream can be said and yet not be run: refused here, before anything starts. And what such checks need."""
+"""What can be written but not run: refused here, before anything starts. And what such checks need."""
 
 from __future__ import annotations
 

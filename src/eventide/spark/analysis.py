@@ -1,4 +1,4 @@
-"""What Spark says of a plan before it runs: the types of every column, or why an expression is wrong.
+"""What Spark says about a plan before it runs: the types of every column, or why an expression is wrong.
 
 Analysed on empty frames with the right columns, so that a mistake is found when the stream is created.
 """
@@ -23,14 +23,15 @@ from pyspark.sql.types import (
 )
 
 from eventide.errors import SqlError
-from eventide.kernels.contract import EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
+from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
 from eventide.kernels.logic.rank import PLACE
 from eventide.plan.logical import Explode, Filter, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
+from eventide.plan.windows import Unbounded
 from eventide.spark.failure import TRACEBACK, cause_of
 from eventide.tasks.select_list import WINDOW_ID
 
-REFUSED = PySparkException  # what Spark says no with: mistakes of analysis, of arithmetic in constants, of parsing
+REFUSED = PySparkException  # how Spark refuses: mistakes of analysis, of arithmetic in constants, of parsing
 _BOUNDS = [StructField(WINDOW_START, TimestampType()), StructField(WINDOW_END, TimestampType())]
 _ROWTIME = StructField(ROWTIME, TimestampType())
 _WINDOW_ID = StructField(WINDOW_ID, StringType())
@@ -81,17 +82,21 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
         case ForwardRows():
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
             return StructType([*users, _ROWTIME])
-        case RankRows():
-            users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
-            return StructType([*users, StructField(PLACE, IntegerType()), _ROWTIME])
-        case AggregateWindows():
+        case RankRows(told=told):
+            first = physical.inputs[0]
+            own = [named for named in first.originals if told is None or named.sql != first.changes]
+            users = [StructField(named.name, packed[0][named.sql].dataType) for named in own]
+            change = [] if told is None else [StructField(CHANGE, IntegerType())]
+            return StructType([*users, StructField(PLACE, IntegerType()), *change, _ROWTIME])
+        case AggregateWindows(window=window):
             head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
             keys = [
                 StructField(f"__k{i}", packed[0][key.sql].dataType) for i, key in enumerate(physical.inputs[0].keys)
             ]
             # nullable: side rows have none
             calls = [StructField(name, field.dataType) for name, field in results.items()]
-            return StructType([*head, *keys, *calls, _WINDOW_ID])
+            times = [_ROWTIME] if isinstance(window, Unbounded) else []
+            return StructType([*head, *keys, *calls, *times, _WINDOW_ID])
         case JoinRows(left=left, right=right):
             columns = [
                 StructField(column.name, packed[side][column.sql].dataType)

@@ -37,7 +37,7 @@ def from_progress(progress: Mapping[str, Any]) -> int | None:
 
 
 class SteadyClock:
-    """The wall clock, but for the times when it is set back: then time goes on from where it was."""
+    """The wall clock, except that time goes on from where it was when the clock is set back."""
 
     def __init__(self, wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] = time.monotonic_ns) -> None:
         self._wall = wall

@@ -14,10 +14,9 @@ from eventide.admission.options import AdmissionSpec
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
-from eventide.kernels.contract import DEDUP, OP, SIDE_OUTPUT_SCHEMA
+from eventide.kernels.contract import DEDUP, SIDE_OUTPUT_SCHEMA
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.co_location import CoLocation, co_location
-from eventide.plan.modes import EmitMode
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze
@@ -59,8 +58,8 @@ def compile_stream(
 ) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
-    With `decodes` Spark decodes, behind the fused scans, lines that only it can judge. Without, a scan that meets one
-    says so and the batch is taken again: most streams never do, and what stands ready costs every batch.
+    With `decodes` Spark decodes, after the fused scans, lines that only it can judge. Without, a scan that meets one
+    says so and the batch is taken again: most streams never do, and being ready for one costs every batch.
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
     list that only Spark can evaluate. With `guards` a row for which an expression raises becomes an error; see `guard`.
@@ -169,7 +168,7 @@ def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec)
         return None
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
-    rank = OP if physical.emit.mode is EmitMode.CHANGES else None
+    rank = physical.change_column
     made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(before_end(physical)))
     if made is None or len(outputs) < len(physical.outputs):
         return None

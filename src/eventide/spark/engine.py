@@ -130,7 +130,7 @@ class Engine:
         return Shedding(specs, ShedLog(self._layout.shed_orders(stream))) if specs else None
 
     def _with_types(self, stream: logical.Stream) -> logical.Stream:
-        """The stream with the types of what it reads from other streams, which only their analysis has told."""
+        """The stream with the types of what it reads from other streams, which are known once those are analysed."""
         types = {
             source.name: self._columns(source) for source in sources_of(stream.query) if source.connector == CONNECTOR
         }
@@ -211,7 +211,7 @@ class Engine:
         self._sinks(stream, late).append(ForeachSink(stream, function))
 
     def replay(self, stream: logical.Stream, sinks: Iterable[logical.Sink]) -> pa.Table:
-        """Fold late rows that were not replayed yet into their closed windows; gives the corrections."""
+        """Fold late rows that were not replayed yet into their closed windows; returns the corrections."""
         physical = plan(stream)
         check_replayable(physical)
         running, replays = self._streams[stream.name], Replays(self._layout.replay(stream.name))

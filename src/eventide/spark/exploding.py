@@ -1,8 +1,8 @@
 """One row into several, in such a way that no row gets lost or counted twice.
 
-What is no row of the user's any more keeps its one place: a line that did not decode, and what a scan has packed. Each
-new row has an identity of its own, so that the elements of one row are no duplicates of each other, while the same row
-once more is one of them all.
+What is no longer a row of the user's stays one row: a line that did not decode, and what a scan has packed. Each new
+row has an identity of its own, so that the elements of one row are not duplicates of each other, while all elements of
+a row that comes again are.
 """
 
 from __future__ import annotations

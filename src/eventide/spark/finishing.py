@@ -13,12 +13,11 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import DataType, DecimalType, LongType, StructField
 
 from eventide.eventtime.resolution import FAILED, SUM_OVERFLOW
-from eventide.kernels.contract import OP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END, WINDOW_START
+from eventide.kernels.contract import ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END, WINDOW_START
 from eventide.plan.logical import Named
-from eventide.plan.modes import EmitMode
 from eventide.plan.names import backticked
 from eventide.plan.physical import AggregateWindows, JoinRows, Physical
-from eventide.plan.windows import Slide
+from eventide.plan.windows import Slide, Unbounded
 from eventide.spark.guard import Guard
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.storage.results import OUTPUT_TIME
@@ -41,13 +40,14 @@ def finished_by_spark(
             wide = guard.cleared(wide.where((F.col(TAG) != "main") | keeps))
     wide, values = _evaluated(physical, wide, physical.outputs, guard)
     outputs = [value.alias(named.name) for value, named in zip(values, physical.outputs, strict=True)]
-    rank = F.col(OP) if physical.emit.mode is EmitMode.CHANGES else F.lit(None).cast("int")
+    change = physical.change_column
+    rank = F.lit(None).cast("int") if change is None else F.col(backticked(change)).cast("int")
     return wide.select(TAG, *outputs, SIDE, ACCOUNT, _time(physical).alias(OUTPUT_TIME), rank.alias(RANK))
 
 
 def before_end(physical: Physical) -> int | None:
     """How long before its window's end the event time of an output row is; None where rows have a time of their own."""
-    if not isinstance(physical.operator, AggregateWindows):
+    if not isinstance(physical.operator, AggregateWindows) or isinstance(physical.operator.window, Unbounded):
         return None
     window = physical.operator.window
     return (window.lookahead or 0) if isinstance(window, Slide) else 1

@@ -49,7 +49,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
-    """Set on `spark` what streams need: RocksDB state, UTC, errors as rows. Gives the session back.
+    """Set on `spark` what streams need: RocksDB state, UTC, errors as rows. Returns the session.
 
     `shards` is the number of state partitions of the streams to come; by default one per core locally, 64 on a cluster.
     """
@@ -175,7 +175,7 @@ class _FrameEngine(Engine):
             SparkOptions(),
             int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)),
         )
-        self._asked_shards = None  # a setting of the session is no wish for this stream
+        self._asked_shards = None  # a setting of the session is not a request for this stream
 
     def _compile(self, physical: Physical, shards: int, decodes: bool = False, guards: bool = False) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)

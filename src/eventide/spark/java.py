@@ -21,7 +21,7 @@ def _program() -> str | None:
 
 
 def check_java() -> str:
-    """What Java says of its version; a clear error unless there is one that Spark can use."""
+    """What Java says about its version; a clear error unless there is one that Spark can use."""
     java = _program()
     help = "install Java 17 or newer, for example: sudo apt-get install -y openjdk-17-jre-headless; or set JAVA_HOME"
     if java is None or not Path(java).exists():

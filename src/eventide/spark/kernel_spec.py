@@ -47,7 +47,7 @@ def spec_of(physical: Physical, analyzed: Analyzed, guard: Guard) -> IntakeSpec:
 
 
 def filtered_by_spark(physical: Physical, spec: IntakeSpec) -> str | None:
-    """The condition of a join that the kernel cannot evaluate, so that Spark filters the pairs behind it."""
+    """The condition of a join that the kernel cannot evaluate, so that Spark filters the pairs after it."""
     operator = physical.operator
     if not isinstance(operator, JoinRows) or operator.condition is None:
         return None

@@ -15,7 +15,7 @@ from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_bl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
-_BEHIND_THE_SCAN = 1 << 39  # places of rows that Spark decodes behind a fused scan, whose own are below
+_BEHIND_THE_SCAN = 1 << 39  # places of rows that Spark decodes after a fused scan, whose own are below
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Packer:
 
 @dataclass(frozen=True)
 class PassingPacker:
-    """mapInArrow function behind a fused scan: what is packed in column `passed` goes on as it is, other rows are
+    """mapInArrow function after a fused scan: what is packed in column `passed` goes on as it is, other rows are
     packed.
     """
 

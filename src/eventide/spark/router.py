@@ -22,7 +22,7 @@ from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side_output import SideOutput
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
-from eventide.storage.results import OUTPUT_TIME, Account, Results, add_counts
+from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile
 from eventide.tasks.packing import UNDECODED, from_blob
 from eventide.tasks.select_list import RANK
@@ -146,7 +146,7 @@ class Router(ABC):
 
 
 def _add_admission(so_far: dict[str, float], figures: Mapping[str, float]) -> None:
-    """Rows add up over batches and shards; what is left in the bucket every shard knows alike."""
+    """Rows add up over batches and shards; what is left in the bucket is the same in every shard."""
     for name, value in figures.items():
         so_far[name] = value if name == TOKENS_LEFT else so_far.get(name, 0) + value
 
@@ -174,7 +174,7 @@ class StoringRouter(Router):
         if given.undecoded is not None:
             raise LinesLeftToSparkError(given.undecoded)
         timed = self._in_order(given.main)
-        main = timed.drop_columns([OUTPUT_TIME])
+        main = timed.select(self.outputs.names)
         account = self._account(batch, given.accounts, 0 if given.side is None else given.side["shard"].null_count)
         side = PAYLOAD_SCHEMA.empty_table() if given.side is None else to_payloads(_completed(given.side, account))
         for sink in self.sinks:
@@ -192,13 +192,15 @@ class StoringRouter(Router):
             tell()
 
     def _in_order(self, main: pa.Table | None) -> pa.Table:
-        """The output columns and OUTPUT_TIME, in the order in which rows leave."""
+        """The output columns, OUTPUT_TIME and, of a change log, OUTPUT_OP, in the order in which rows leave."""
         schema = self.outputs.append(pa.field(OUTPUT_TIME, pa.int64()))
         if main is None:
             return schema.empty_table()
         if main.num_rows and main[RANK].null_count == 0:
             # stable: what is taken back, of all shards, comes first
             main = main.take(pc.array_sort_indices(main[RANK]))
+            main = main.append_column(OUTPUT_OP, main[RANK])
+            schema = schema.append(pa.field(OUTPUT_OP, pa.int32()))
         columns = [
             main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
             for field in schema

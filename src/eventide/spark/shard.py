@@ -36,7 +36,7 @@ NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next 
 
 @dataclass
 class SourceTimes:
-    """What a batch says of each input: the watermark that it may claim, the latest event time seen, and flushed; and
+    """What a batch says about each input: the watermark that it may claim, the latest event time seen, and flushed; and
     how many rows were admitted.
     """
 
@@ -63,7 +63,7 @@ class SourceTimes:
 class ShardWork:
     """What a task must know. `numbers` are the group keys of the shards.
 
-    `finish` makes of the kernel's rows what the user sees; without it Spark does, behind the operator.
+    `finish` makes of the kernel's rows what the user sees; without it Spark does, after the operator.
     """
 
     spec: IntakeSpec

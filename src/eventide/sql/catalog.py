@@ -71,7 +71,7 @@ class Catalog:
         EMIT, which its readers can have.
         """
         try:
-            return self.lower(view.as_stream(EmitNode()))
+            return self.lower(view.as_stream(EmitNode(is_inner=True)))
         except SqlError as error:
             try:
                 return self.lower(view.as_stream(EmitNode(EmitMode.ON_UPDATE, places={"mode": view.query.span})))

@@ -56,12 +56,13 @@ def of_join(join: JoinNode) -> Lateness | None:
 def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
     """How an operator emits. `allowed` are the places that may give its lateness; at most one of them does."""
     lateness = _one_of([each for each in allowed if each is not None])
-    mode = node.mode or EmitMode.ON_WINDOW_CLOSE
+    mode = mode_of(node, query)
     if lateness is not None and node.mode is EmitMode.FINAL:
         raise lateness.error("EMIT FINAL allows no lateness", "leave the lateness out, or write EMIT ON WINDOW CLOSE")
     match query:
         case Forward():
-            if node.mode is not None:
+            is_told = node.mode is EmitMode.CHANGES and query.changes is not None
+            if node.mode is not None and not is_told:
                 raise node.places["mode"].error(
                     "EMIT says when a window gives its rows, and there is no window",
                     "leave EMIT out, or group by a window",
@@ -71,9 +72,20 @@ def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
         case Join():
             _check_join(query, node)
         case Rank():
-            if node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
+            if query.windowed and node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
                 raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
+            if not query.windowed and lateness is not None:
+                raise lateness.error("without a window no row is late", "leave the lateness out")
     return Emit(mode, node.every, lateness.micros if lateness else 0)
+
+
+def mode_of(node: EmitNode, query: Query) -> EmitMode:
+    """When an operator emits. A part without a window that another part reads tells it of every change."""
+    if node.mode is not None:
+        return node.mode
+    is_unbounded = isinstance(query, WindowAggregate) and isinstance(query.window, Unbounded)
+    is_unbounded |= isinstance(query, Rank) and not query.windowed
+    return EmitMode.CHANGES if is_unbounded else EmitMode.ON_WINDOW_CLOSE
 
 
 def _placed(given: tuple[int, Span] | None) -> Lateness | None:

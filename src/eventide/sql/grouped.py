@@ -14,6 +14,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
 from eventide.plan.windows import Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
+from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.naming import output_name
@@ -32,7 +33,7 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.syntax import SelectItem, SelectNode, WindowTable
+from eventide.sql.syntax import EmitNode, SelectItem, SelectNode, WindowTable
 from eventide.sql.tokens import Call, Edit, Span, calls
 from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
@@ -71,15 +72,18 @@ class _Grouping:
         return self.window is None
 
 
-def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: int | None) -> WindowAggregate:
+def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> WindowAggregate:
     """The query as a window aggregation. Without a window, groups are emitted again whenever they change, and kept
     for `state_ttl`.
     """
     grouping = _read_grouping(select, scope)
     window, time = _window_and_time(grouping, scope, select)
+    mode = emit.mode or (EmitMode.CHANGES if emit.is_inner and window is None else EmitMode.ON_WINDOW_CLOSE)
     if window is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
         raise _no_window(select)
     window = window or Unbounded(state_ttl)
+    if scope.op is not None:
+        check_window_of_changes(window, scope.op, grouping.window.span if grouping.window else select.span)
     lowering = _Lowering(select, scope, grouping, window, time, mode)
     outputs = lowering.outputs()
     having = lowering.having(outputs)
@@ -92,6 +96,7 @@ def lower_grouped(select: SelectNode, scope: Scope, mode: EmitMode, state_ttl: i
         tuple(outputs),
         having,
         time,
+        scope.changes,
     )
 
 
@@ -154,6 +159,7 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
     if name == "all" and scope.find("all") is None:
         raise span.error("GROUP BY ALL is not supported", "name the keys")
     refuse_aggregates(span, "GROUP BY", "group by columns of the input")
+    refuse_op(span, scope)
     refuse_quoted_columns(scope, span)
     sql = rewrite(span, columns_of(scope))
     if found is not None and found[0].bound is not None:
@@ -291,6 +297,8 @@ class _Lowering:
         edits = []
         for found in find_aggregates(span):
             planned = to_plan(found, f"__a{len(self.aggregates)}", self._input)
+            if self.scope.op is not None:
+                refuse_what_cannot_retract(planned, found)
             same = [known for known in self.aggregates if replace(known, name=planned.name) == planned]
             if not same:
                 self.aggregates.append(planned)
@@ -302,6 +310,7 @@ class _Lowering:
         for call in calls(span):
             if call.name in WINDOW_FUNCTIONS or call.name in BOUND_FUNCTIONS:
                 raise call.span.error("the window is not known inside an aggregate", "use the time column")
+        refuse_op(span, self.scope)
         return rewrite(span, columns_of(self.scope, _pseudo_in_aggregate))
 
     def _window_edits(self, span: Span) -> list[Edit]:
@@ -352,6 +361,8 @@ class _Lowering:
 
     def _reference(self, reference: Reference, outputs: list[Named], aliases_first: bool, within: str | None) -> Edit:
         found = resolve(self.scope, reference)
+        if found is not None and found[0].changes is not None:
+            return self._pseudo(reference, outputs)  # of what comes out, not of what came in
         is_pseudo = (
             found is not None and found[1] == 1 and _is_pseudo(reference, self.mode) and not self._is_key(found[0])
         )

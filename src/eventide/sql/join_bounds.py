@@ -41,7 +41,7 @@ class BoundFinder:
     def __init__(self, join: JoinNode, scope: JoinScope, conditions: Conditions, mode: EmitMode | None) -> None:
         self.join, self.scope, self.conditions, self.mode = join, scope, conditions, mode
         self.kind = join.kind
-        self.bounds = TimeBounds(scope.time_side, scope.time_unit())
+        self.bounds = TimeBounds(scope.moment, scope.time_unit())
 
     def find(self) -> Bounded:
         within = self.join.within
@@ -135,13 +135,14 @@ class BoundFinder:
         if not _is_range(condition) or {self.scope.known(reference).side for reference in named} != {0, 1}:
             return None
         for reference in named:
-            if self.scope.time_side(reference) is None and self.scope.known(reference).column.type in TIME_TYPES:
+            if self.scope.moment(reference) is None and self.scope.known(reference).column.type in TIME_TYPES:
                 return reference
         return None
 
     def _is_about_times(self, condition: Span) -> bool:
         """A comparison of the two event times that `TimeBounds` could not read."""
-        return _is_range(condition) and {self.scope.time_side(each) for each in references(condition)} == {0, 1}
+        moments = [self.scope.moment(each) for each in references(condition)]
+        return _is_range(condition) and {None if each is None else each.side for each in moments} == {0, 1}
 
     def _not_the_event_time(self, condition: Span, reference: Reference) -> SqlError:
         name = ".".join(reference.parts)

@@ -31,6 +31,14 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """The event time of a side's row, and `micros` more."""
+
+    side: int
+    micros: int = 0
+
+
+@dataclass(frozen=True)
 class JoinScope:
     """`merged` are the columns of USING, which need no qualifier. After a semi or anti join the right is hidden."""
 
@@ -110,6 +118,20 @@ class JoinScope:
         field = found.column.time_field
         is_time = (found.column.is_event_time and not rest) or (field is not None and rest == (field,))
         return found.side if is_time else None
+
+    def moment(self, reference: Reference) -> Moment | None:
+        """What a reference says about the event time of a side: it is that, or a bound of the window that ends with
+        it.
+        """
+        side = self.time_side(reference)
+        if side is not None:
+            return Moment(side)
+        found = self.find(reference)
+        if found is None or found.side is None or len(reference.parts) > found.parts:
+            return None
+        bound, is_carried = found.column.bound, self.sides[found.side].scope.time_of is TimeOf.SOURCE
+        from_rowtime = None if bound is None or not is_carried else bound.from_rowtime
+        return None if from_rowtime is None else Moment(found.side, from_rowtime)
 
     def qualified(self, side: int, name: str) -> str:
         """A column as one would write it."""

@@ -121,7 +121,7 @@ class _Joiner:
     def _read(self, join: JoinNode, joined: _Joined) -> Scope:
         columns = pair_columns(joined.scope, joined.bounded, self.names)
         query = joined.query(tuple(Named(column.name, text) for column, text in columns))
-        source = self.catalog.read_query(query, EmitNode(), of_join(join))
+        source = self.catalog.read_query(query, EmitNode(is_inner=True), of_join(join))
         return pair_scope(source, [column for column, _ in columns], self.catalog)
 
     def _scope(self, join: JoinNode, where: list[Span]) -> tuple[JoinScope, list[Span]]:

@@ -32,6 +32,8 @@ def json_paths(span: Span, tree: exp.Expr) -> dict[int, JsonPath]:
             raise span.error("a path with : follows a column", HELP)
         end = node.this.this.meta["end"] + 1
         keys = [_key(span, part) for part in node.expression.expressions[1:]]
+        if not keys:  # `->`, which other dialects have
+            raise span.error("this path cannot be followed", HELP)
         found[end] = JsonPath(f"'${''.join(keys)}'", keys[-1].strip(".[]\\'"), _end(span, end, len(keys)))
     return found
 

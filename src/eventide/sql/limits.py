@@ -78,6 +78,8 @@ def too_deep(sql: str, tokens: Sequence[Token]) -> SqlError:
 
 def _check_number(sql: str, token: Token) -> None:
     written = sql[token.start : token.end + 1]
+    if token.text[-1] in "eE":
+        raise _error(sql, token, f"{written} is an unfinished number", "write its exponent, such as 1e3")
     if _DOUBLE.fullmatch(written):
         if len(token.text) > LONGEST_NAME or math.isinf(float(token.text)):
             raise _error(sql, token, "this number is beyond the range of a DOUBLE", "the largest is 1.797E308")

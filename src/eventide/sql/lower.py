@@ -11,13 +11,14 @@ from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
 from eventide.plan.windows import Unbounded
+from eventide.sql.change_logs import refuse_other_op
 from eventide.sql.composition import Composition
-from eventide.sql.emits import Lateness, of_operator, of_statement
+from eventide.sql.emits import Lateness, mode_of, of_operator, of_statement
 from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
 from eventide.sql.options import Options
-from eventide.sql.rank import lower_rank
+from eventide.sql.rank import check_places, lower_rank
 from eventide.sql.relations import (
     Readable,
     apply_watermark,
@@ -61,40 +62,50 @@ def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     streams = _with_late_name(statement, composition, [*composition.inner.values(), stream])
     for each in streams:
         _check_event_time(each, statement)
+        refuse_other_op(each, statement.query.span)
     _check_groups(statement, streams)
     return Lowered(streams[-1], tuple(streams[:-1]), Places(statement.query.span.sql, _offsets(statement)))
 
 
 def lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -> Query:
     """A SELECT, with those that it reads and that are one operator with it."""
+    query = _lower_select(select, composition, emit)
+    if isinstance(query, Rank):
+        check_places(query, select)
+    return query
+
+
+def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) -> Query:
     below, source = query_below(select), select.source
     if below is not None and isinstance(source, SubqueryRef) and operator_below(below) is not None:
-        query = lower_select(below, composition, emit)
-        merged = select_above(select, source, query)
+        query = _lower_select(below, composition, emit)
+        merged = select_above(select, source, query, mode_of(emit, query))
         if merged is not None:
             return merged
+        if isinstance(query, Rank):
+            check_places(query, below)
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
     if isinstance(source, JoinNode) and not is_grouped(select) and not ranks(select) and select.order_by is None:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if ranks(select):
-        return _ranked(select, scope)
+        return _ranked(select, scope, emit, composition.state_ttl)
     if not is_grouped(select):
         return _forward(select, scope)
     if select.order_by is not None:
         raise select.order_by.error(
             "the results of windows come out in the order in which the windows close", "leave ORDER BY out"
         )
-    return lower_grouped(select, scope, emit.mode or EmitMode.ON_WINDOW_CLOSE, composition.state_ttl)
+    return lower_grouped(select, scope, emit, composition.state_ttl)
 
 
-def _ranked(select: SelectNode, scope: Scope) -> Rank:
+def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
     if is_grouped(select):
         raise select.span.error("rows are grouped first and then ranked", "group in a subquery, and rank its rows")
     if select.order_by is not None:
         raise select.order_by.error("ranked rows come out by window and place", "leave ORDER BY out")
-    return lower_rank(select, scope)
+    return lower_rank(select, scope, emit, state_ttl)
 
 
 def _lower_union(statement: CreateStream, composition: Composition) -> tuple[Forward, EmitNode]:
@@ -102,7 +113,8 @@ def _lower_union(statement: CreateStream, composition: Composition) -> tuple[For
     selects, emit = statement.query.selects, statement.emit
     scope = lower_union(statement.query, composition, emit)
     outputs = tuple(Named(column.name, quoted(column.name)) for column in scope.columns if not column.is_hidden)
-    query = Forward(scope.relation, scope.logical_columns(), outputs, time=carried_time(scope))
+    columns, time = scope.logical_columns(), carried_time(scope)
+    query = Forward(scope.relation, columns, outputs, time=time, changes=scope.changes)
     return query, replace(emit, mode=None, every=None) if any(keeps_state(select) for select in selects) else emit
 
 
@@ -147,10 +159,11 @@ def _forward(select: SelectNode, scope: Scope) -> Forward:
     ordered = False
     if select.order_by is not None:
         _check_order(select.order_by, scope, select)
+        if scope.op is not None:
+            raise select.order_by.error("a change log leaves in the order of its changes", "leave ORDER BY out")
         ordered = True
-    return Forward(
-        scope.relation, scope.logical_columns(), project(scope, select.items).outputs, ordered, carried_time(scope)
-    )
+    outputs = project(scope, select.items).outputs
+    return Forward(scope.relation, scope.logical_columns(), outputs, ordered, carried_time(scope), scope.changes)
 
 
 def _check_order(span: Span, scope: Scope, select: SelectNode) -> None:
@@ -208,6 +221,9 @@ def _has_late_rows(stream: Stream, composition: Composition) -> bool:
 
 
 def _is_unbounded(stream: Stream) -> bool:
+    """Whether what it keeps is not bounded by time."""
+    if isinstance(stream.query, Rank):
+        return not stream.query.windowed
     return isinstance(window_of(stream.query), Unbounded)
 
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import TokenType
 
+from eventide.errors import SqlError
+from eventide.plan.change_logs import CHANGE
 from eventide.plan.logical import Named, Rank, SortItem
-from eventide.plan.modes import RankFunction
-from eventide.plan.stream_source import WINDOW_TIME
+from eventide.plan.modes import EmitMode, RankFunction
+from eventide.plan.names import quoted
+from eventide.plan.places import PLACE, names_place, places_of
+from eventide.plan.stream_source import OP_COLUMN, WINDOW_TIME
 from eventide.sql.cursor import Cursor
 from eventide.sql.event_times import carried_time
 from eventide.sql.relations import project
-from eventide.sql.scope import Scope, columns_of, duplicate, resolve, rewrite, single_reference
+from eventide.sql.scope import (
+    Scope,
+    ScopeColumn,
+    columns_of,
+    duplicate,
+    resolve,
+    rewrite,
+    single_reference,
+)
 from eventide.sql.shape import has_over
-from eventide.sql.syntax import SelectItem, SelectNode
+from eventide.sql.syntax import EmitNode, SelectItem, SelectNode
 from eventide.sql.tokens import Span, split_commas, word
 
-PLACE = "__place"  # what the operator calls it
 _FUNCTIONS = {function.value.upper(): function for function in RankFunction}
 _HELP = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY total DESC) AS place"
 
@@ -30,20 +41,25 @@ class _Over:
     span: Span
 
 
-def lower_rank(select: SelectNode, scope: Scope) -> Rank:
+def lower_rank(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
+    """The places of rows: of windows when these have closed, else as a change log, kept for `state_ttl`."""
     overs = [_read_over(item) for item in select.items if not item.star and has_over(item.expression)]
     if len(overs) > 1:
         raise overs[1].span.error(
             "one SELECT puts its rows into one order", "ask for the other place in another stream"
         )
     over = overs[0]
-    _check_partition(over, scope)
+    problem = _not_of_windows(over, scope)
+    windowed = problem is None
+    if problem is not None and not emit.is_inner and emit.mode is not EmitMode.CHANGES:
+        raise problem
+    above = scope if windowed else _with_op(scope)
     outputs: list[Named] = []
     for item in select.items:
         if not item.star and has_over(item.expression):
             outputs.append(Named(item.alias or over.function.value, PLACE))
         else:
-            outputs += project(scope, (item,)).outputs
+            outputs += project(above, (item,)).outputs
         twice = duplicate([output.name for output in outputs])
         if twice is not None:
             raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
@@ -55,6 +71,25 @@ def lower_rank(select: SelectNode, scope: Scope) -> Rank:
         tuple(_sort_item(part, scope) for part in over.order),
         tuple(outputs),
         time=carried_time(scope),
+        windowed=windowed,
+        latest_first=not windowed and _is_latest_first(over, scope),
+        ttl=None if windowed else state_ttl,
+        changes=scope.changes,
+    )
+
+
+def check_places(query: Rank, select: SelectNode) -> None:
+    """A ranking without a window tells of some places only."""
+    if query.windowed or places_of(query.where) is not None:
+        return
+    if query.where is not None and names_place(query.where):
+        raise select.span.error(
+            "which places are wanted must be plain to see",
+            "write WHERE place <= 10, place = 1 or place BETWEEN 2 AND 5",
+        )
+    raise select.span.error(
+        "without a window every row would be told anew whenever one comes before it",
+        "say in the SELECT around it which places are wanted, as in WHERE place <= 10",
     )
 
 
@@ -91,8 +126,23 @@ def _clauses(inside: Span) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     return tuple(partition), tuple(order)
 
 
-def _check_partition(over: _Over, scope: Scope) -> None:
-    """A place is certain when the window has closed: the rows must be those of windows, ranked within theirs."""
+def _with_op(scope: Scope) -> Scope:
+    """What stands above a change log: op is that of what it tells, and not that of what it has read."""
+    op = ScopeColumn(CHANGE, "int", is_hidden=scope.op is None or scope.op.is_hidden, label=OP_COLUMN)
+    if scope.op is None:
+        return scope if scope.find(OP_COLUMN) is not None else replace(scope, columns=(*scope.columns, op))
+    return replace(scope, columns=tuple(op if column is scope.op else column for column in scope.columns))
+
+
+def _is_latest_first(over: _Over, scope: Scope) -> bool:
+    """Whether rows are ordered by their time alone, the last first: then of several at that time the last to come."""
+    first = _sort_item(over.order[0], scope)
+    times = [quoted(column.name) for column in scope.columns if column.is_event_time]
+    return len(over.order) == 1 and first.descending and first.sql in times
+
+
+def _not_of_windows(over: _Over, scope: Scope) -> SqlError | None:
+    """The error if rows shall be those of windows, ranked within theirs: a place is certain when that has closed."""
     names = set()
     for part in over.partition:
         reference = single_reference(part)
@@ -100,14 +150,16 @@ def _check_partition(over: _Over, scope: Scope) -> None:
         if found is not None and found[0].of_stream:
             names.add(found[0].name.lower())
     has_windows = any(column.name == WINDOW_TIME and column.of_stream for column in scope.columns)
-    if not has_windows:
-        raise over.span.error(
+    if not has_windows or scope.op is not None:
+        return over.span.error(
             "the place of a row is certain only when its window has closed, and these rows are not those of windows",
-            "group by a window in a subquery, and rank its rows: "
+            "add EMIT CHANGES to be told of every change; or group by a window in a subquery, and rank its rows: "
             "SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) AS place FROM (...)",
         )
     if not {"window_start", "window_end"} <= names and WINDOW_TIME not in names:
-        raise over.span.error("rows of different windows cannot be ranked together", _HELP)
+        help = f"{_HELP}; or add EMIT CHANGES to be told of every change"
+        return over.span.error("rows of different windows cannot be ranked together", help)
+    return None
 
 
 def _sort_item(span: Span, scope: Scope) -> SortItem:

@@ -14,7 +14,17 @@ from eventide.errors import SqlError, suggest
 from eventide.plan.column_roles import RowTime, SideTime, WindowBound, roles_of
 from eventide.plan.logical import Explode, Filter, Named, Project, Query, Relation, Scan, Source, Stream, Union
 from eventide.plan.names import quoted
-from eventide.plan.stream_source import IS_LATE, STREAM, TIME_COLUMNS, WINDOW_TIME, is_stream, stream_source
+from eventide.plan.stream_source import (
+    IS_LATE,
+    OP_COLUMN,
+    STREAM,
+    TIME_COLUMNS,
+    WINDOW_TIME,
+    ChangeLog,
+    change_log,
+    is_stream,
+    stream_source,
+)
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.cursor import Cursor
 from eventide.sql.emits import Lateness
@@ -33,7 +43,7 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.shape import keeps_state
+from eventide.sql.shape import keeps_state, operator_below, ranks
 from eventide.sql.syntax import (
     EmitNode,
     JoinNode,
@@ -107,10 +117,10 @@ def lower_input(node: TableRef | SubqueryRef, catalog: Composing) -> Scope:
 
 def lower_union(query: QueryNode, catalog: Composing, emit: EmitNode | None = None) -> Scope:
     """A subquery: one SELECT, or several with UNION ALL. Those that keep state are streams of their own."""
-    scopes = [_lower_part(select, catalog, emit or EmitNode()) for select in query.selects]
+    scopes = [_lower_part(select, catalog, emit or EmitNode(is_inner=True)) for select in query.selects]
     if len(scopes) == 1:
         return scopes[0]
-    scopes = _with_common_times(scopes)
+    scopes = _with_common_times(_with_common_op(scopes, query))
     first = scopes[0]
     for select, scope in zip(query.selects, scopes, strict=True):
         if len(scope.columns) != len(first.columns):
@@ -266,9 +276,10 @@ def scan(source: Source, catalog: Readable, alias: str | None = None) -> Scope:
             c.name == event_time or (of_stream and c.name == WINDOW_TIME) or roles.get(c.name) == RowTime(),
             fields.get(c.name),
             of_stream=of_stream,
-            is_hidden=of_stream and c.name in TIME_COLUMNS and c.type != "",
+            is_hidden=of_stream and c.name in (*TIME_COLUMNS, OP_COLUMN) and c.type != "",
             side_time=role if isinstance(role := roles.get(c.name), SideTime) else None,
             bound=role if isinstance(role, WindowBound) else None,
+            changes=change_log(source) if c.name.lower() == OP_COLUMN else None,
         )
         for c in source.columns
     )
@@ -295,7 +306,9 @@ def _readable(node: TableRef, catalog: Readable) -> Source:
 def _lower_part(select: SelectNode, catalog: Composing, emit: EmitNode) -> Scope:
     """A SELECT in FROM or UNION ALL."""
     source = select.source
-    if keeps_state(select) or isinstance(source, WindowTable | JoinNode):
+    operator = operator_below(select)
+    is_around_places = operator is not None and ranks(operator)  # and may say which of them are wanted
+    if keeps_state(select) or isinstance(source, WindowTable | JoinNode) or is_around_places:
         return replace(scan(catalog.read(select, emit), catalog), qualifier=None)
     scope = lower_input(source, catalog)
     if select.watermark is not None:
@@ -375,11 +388,33 @@ def _united(first: ScopeColumn, columns: list[ScopeColumn]) -> ScopeColumn:
     )
 
 
+def _with_common_op(scopes: list[Scope], query: QueryNode) -> list[Scope]:
+    """If a part of a union is a change log, the union is one: to it the rows of other parts are added for good."""
+    kinds = [scope.op.changes for scope in scopes if scope.op is not None]
+    if not kinds:
+        return scopes
+    kind = ChangeLog.AT_ANY_TIME if ChangeLog.AT_ANY_TIME in kinds else ChangeLog.OF_WINDOWS
+    scopes = [_with_op(scope, kind) for scope in scopes]
+    if len({scope.op is not None and scope.op.is_hidden for scope in scopes}) > 1:
+        raise query.span.error("op is selected in some parts of the UNION ALL", "select it in all of them, or in none")
+    return scopes
+
+
+def _with_op(scope: Scope, kind: ChangeLog) -> Scope:
+    known = scope.op or scope.find(OP_COLUMN)
+    if known is not None:
+        columns = tuple(replace(column, changes=kind if column is known else None) for column in scope.columns)
+        return replace(scope, columns=columns)
+    outputs = (*(Named(column.name, quoted(column.name)) for column in scope.columns), Named(OP_COLUMN, "1"))
+    op = ScopeColumn(OP_COLUMN, "int", of_stream=True, is_hidden=True, changes=kind)
+    return replace(scope, relation=Project(scope.relation, outputs), columns=(*scope.columns, op))
+
+
 def _with_common_times(scopes: list[Scope]) -> list[Scope]:
     """The parts of a union without the hidden times that not all of them have; those of all stand last."""
     common = [
         name
-        for name in TIME_COLUMNS
+        for name in (*TIME_COLUMNS, OP_COLUMN)
         if all(any(column.is_hidden and column.name == name for column in scope.columns) for scope in scopes)
     ]
     return [_with_times(scope, common) for scope in scopes]

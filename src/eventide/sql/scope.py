@@ -17,6 +17,7 @@ from eventide.errors import SqlError, suggest
 from eventide.plan.column_roles import SideTime, WindowBound
 from eventide.plan.logical import Column, Relation
 from eventide.plan.names import quoted
+from eventide.plan.stream_source import OP_COLUMN, ChangeLog
 from eventide.sql.aggregate_calls import INSTEAD_OF_OVER, NO_OVER
 from eventide.sql.json_paths import JsonPath, check_colons, json_paths
 from eventide.sql.tokens import Edit, Span, calls, error_at, split_commas, word
@@ -43,6 +44,7 @@ class ScopeColumn:
     qualifier: str | None = None  # of the input of a join that it comes from
     side_time: SideTime | None = None  # if it is the event time of one input of a join, and not that of the pair
     bound: WindowBound | None = None  # if it is the start or the end of a window that the row has
+    changes: ChangeLog | None = None  # if it says whether the row of a change log is taken back: what that is one of
 
     @property
     def called(self) -> str:
@@ -50,7 +52,8 @@ class ScopeColumn:
 
     def renamed(self, name: str) -> ScopeColumn:
         """The same column, selected under another name."""
-        return replace(self, name=name, time_field=None, is_hidden=False, label=None, qualifier=None)
+        changes = self.changes if name.lower() == OP_COLUMN else None
+        return replace(self, name=name, time_field=None, is_hidden=False, label=None, qualifier=None, changes=changes)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,16 @@ class Scope:
     columns: tuple[ScopeColumn, ...]
     time_of: TimeOf
     qualifier: str | None = None  # the name in front of the dot: the alias, or the source's name
+
+    @property
+    def op(self) -> ScopeColumn | None:
+        """The column that says which rows are taken back, if the rows are those of a change log."""
+        return next((column for column in self.columns if column.changes is not None), None)
+
+    @property
+    def changes(self) -> str | None:
+        """The same as SQL."""
+        return None if self.op is None else quoted(self.op.name)
 
     def find(self, name: str) -> ScopeColumn | None:
         """The column that a name without a qualifier means; of several, the first."""
@@ -124,6 +137,8 @@ def references(span: Span) -> list[Reference]:
             for part in (column.args.get(key) for key in ("catalog", "db", "table", "this"))
             if isinstance(part, exp.Identifier)
         ]
+        if any("start" not in part.meta for part in identifiers):
+            raise span.error(f"{column.sql()} uses a word of SQL as a name", "put the name in backticks")
         places = tuple((part.meta["start"], part.meta["end"] + 1) for part in identifiers)
         if places and places[0][0] not in units:
             names = tuple(part.name for part in identifiers)

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass, replace
 
 from eventide.errors import suggest
+from eventide.plan.change_logs import op_of
 from eventide.plan.logical import Filter, Forward, Join, Named, Query, Rank, WindowAggregate
-from eventide.plan.stream_source import TIME_COLUMNS
+from eventide.plan.modes import EmitMode
+from eventide.plan.stream_source import OP_COLUMN, TIME_COLUMNS
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.join_conditions import conjunction
 from eventide.sql.naming import name_of_expression
@@ -18,8 +20,8 @@ from eventide.sql.tokens import Edit
 _NAME = re.compile(r"\w+")
 
 
-def select_above(select: SelectNode, source: SubqueryRef, below: Query) -> Query | None:
-    """`below` with the outputs of `select`, which names the outputs of `below`.
+def select_above(select: SelectNode, source: SubqueryRef, below: Query, mode: EmitMode) -> Query | None:
+    """`below`, which emits in `mode`, with the outputs of `select`, which names the outputs of `below`.
 
     None if `select` names the time of the rows, which rows have only once they have left an operator.
     """
@@ -28,8 +30,8 @@ def select_above(select: SelectNode, source: SubqueryRef, below: Query) -> Query
     where = None
     if select.where is not None:
         refuse_aggregates(select.where, "WHERE", "filter groups with HAVING")
-        where = rewrite(select.where, _Outputs(below.outputs, source.alias))
-    outputs = _selected(select.items, below, source.alias)
+        where = rewrite(select.where, _Outputs(below.outputs, source.alias, op=op_of(below, mode)))
+    outputs = _selected(select.items, below, source.alias, op_of(below, mode))
     match below:
         case Join():
             return replace(below, outputs=outputs, where=_both(below.where, where))
@@ -52,10 +54,10 @@ def _names_time(select: SelectNode, below: Query) -> bool:
     return any(part.lower() in TIME_COLUMNS and part.lower() not in known for each in named for part in each.parts)
 
 
-def _selected(items: tuple[SelectItem, ...], below: Query, qualifier: str | None) -> tuple[Named, ...]:
+def _selected(items: tuple[SelectItem, ...], below: Query, qualifier: str | None, op: str | None) -> tuple[Named, ...]:
     outputs: list[Named] = []
     for item in items:
-        known = _Outputs(below.outputs, qualifier, tuple(outputs))
+        known = _Outputs(below.outputs, qualifier, tuple(outputs), op)
         if item.star:
             outputs += known.star(item)
         else:
@@ -69,11 +71,12 @@ def _selected(items: tuple[SelectItem, ...], below: Query, qualifier: str | None
 
 @dataclass(frozen=True)
 class _Outputs:
-    """The lookup above a subquery: its outputs, then aliases to the left."""
+    """The lookup above a subquery: its outputs, the op of a change log, then aliases to the left."""
 
     below: tuple[Named, ...]
     qualifier: str | None
     aliases: tuple[Named, ...] = ()
+    op: str | None = None
 
     def __call__(self, reference: Reference) -> Edit:
         found = self._find(reference)
@@ -108,4 +111,6 @@ class _Outputs:
         by_name = {output.name.lower(): output for output in self.below}
         if len(parts) > 1 and parts[0] == (self.qualifier or "").lower() and parts[1] in by_name:
             return by_name[parts[1]], 2
+        if parts[0] == OP_COLUMN and self.op is not None:
+            return by_name.get(OP_COLUMN, Named(OP_COLUMN, self.op)), 1
         return (by_name[parts[0]], 1) if parts[0] in by_name else None

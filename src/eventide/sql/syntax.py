@@ -187,3 +187,4 @@ class EmitNode:
     allowed_lateness: int | None = None
     late_to: str | None = None
     places: Mapping[str, Span] = field(default_factory=dict)  # 'mode', 'lateness', 'late_to'
+    is_inner: bool = False  # of a part that another part of the statement reads: nobody could have written anything

@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.sql.conjuncts import Comparison, between, comparison, unwrapped
 from eventide.sql.cursor import is_name
 from eventide.sql.interval_literals import HELP, read_interval
+from eventide.sql.join_scope import Moment
 from eventide.sql.scope import Reference, references, single_reference
 from eventide.sql.tokens import Span, calls, closing, word
 
@@ -54,18 +55,19 @@ class _Sum:
 
 @dataclass(frozen=True)
 class TimeBounds:
-    """Reads bounds. `side_of` gives the side (0, 1) whose event time a reference is, or None.
+    """Reads bounds. `moment_of` says how far a reference is from the event time of which side; None for others.
 
     `unit` is the length in microseconds of one step of both event times, where they are numbers of the same unit.
     """
 
-    side_of: Callable[[Reference], int | None]
+    moment_of: Callable[[Reference], Moment | None]
     unit: Fraction | None
 
     def range_of(self, condition: Span) -> Range | None:
         """The bound that a condition is; None if it is something else."""
         span = unwrapped(condition)
-        if {self.side_of(reference) for reference in references(span)} != {0, 1}:
+        moments = [self.moment_of(reference) for reference in references(span)]
+        if {None if moment is None else moment.side for moment in moments} != {0, 1}:
             return None
         found = between(span)
         if found is not None:
@@ -73,7 +75,11 @@ class TimeBounds:
             high = self._compared(Comparison("<=", found.value, found.high))
             return low.meet(high) if low is not None and high is not None else None
         compared = comparison(span)
-        return self._compared(compared) if compared is not None and compared.operator in _MIRRORED else None
+        if compared is None or compared.operator not in _MIRRORED:
+            return None
+        if compared.operator == "=" and any(moment is not None and moment.micros for moment in moments):
+            return None  # equal bounds of windows are a key, which also says who meets whom
+        return self._compared(compared)
 
     def _compared(self, compared: Comparison) -> Range | None:
         for span, other, operator in (
@@ -160,10 +166,10 @@ class TimeBounds:
         while end + 1 < len(tokens) and tokens[end].token_type == TokenType.DOT:
             end += 2
         reference = single_reference(span.part(index, end))
-        side = self.side_of(reference) if reference is not None else None
-        if side is None:
+        moment = self.moment_of(reference) if reference is not None else None
+        if moment is None:
             return None
-        return (_Sum(left=1) if side == 0 else _Sum(right=1)), end
+        return _Sum(left=1 - moment.side, right=moment.side, micros=moment.micros), end
 
 
 def _absolute(span: Span) -> Span | None:

@@ -40,7 +40,7 @@ SOURCE = "source"
 def late_schema(sides: Sequence[pa.Schema]) -> pa.Schema:
     """The columns of a stream's late rows: those of the rows that it takes in.
 
-    Of a join those of both sides, behind the name of the source; a column that both have under one name and type is
+    For a join those of both sides, after the name of the source; a column that both have under one name and type is
     one column, and one that they have with different types is text.
     """
     if len(sides) == 1:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
 
+OUTPUT_OP = "__op"  # int32, of main rows of a change log: -1 for one that is taken back, which goes with it unseen
 OUTPUT_TIME = "__rowtime"  # int64, of main rows: the event time of a row that leaves, which goes with it unseen
 
 

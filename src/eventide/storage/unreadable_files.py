@@ -1,5 +1,5 @@
-"""Files at which a stream has stopped because they could not be read. One that has gone since is left out; one that the
-stream could have read, had it still been there, never is.
+"""Files at which a stream has stopped because they could not be read. Of these, one that is deleted later is skipped;
+a deleted file that could have been read never is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CSV files as tables of text, read inside a task: whole blocks at a time by Arrow's parser, a record at a time where a
 block holds anything that is not plain.
 
-What the fields mean is Spark's to say. A block is plain if every quote in it opens or closes a field or stands behind
+What the fields mean is Spark's to say. A block is plain if every quote in it opens or closes a field or follows
 another one, no line is empty, and all is UTF-8: then Arrow and `csv_records` see the same in it.
 """
 
@@ -19,7 +19,7 @@ import pyarrow.csv
 from eventide.kernels.vector.text import is_utf8
 from eventide.tasks.csv_records import CsvForm, Lines, Record
 
-RECORD, IS_BAD = "__record", "__is_bad"  # the text of a record, and whether it is none
+RECORD, IS_BAD = "__record", "__is_bad"  # the text of a record, and whether it is not one
 _MANY = 10_000  # records at a time
 _MOST_OPEN = 16 << 20  # bytes without the end of a record, after which they are looked at one by one
 _NEW_LINE, _RETURN = ord("\n"), ord("\r")

@@ -1,7 +1,7 @@
 """CSV as RFC 4180 has it: records of fields, with line breaks and separators inside quotes.
 
-A field without quotes and without text is NULL, one in quotes never is. A line that is no record by these rules does
-not decode, and harms no other: a quote that nothing closes ends with its line.
+A field without quotes and without text is NULL, one in quotes never is. A line that is not a record by these rules does
+not decode, and does not affect others: a quote that nothing closes ends with its line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Fields = list[bytes | None]
 
 
 class Record(NamedTuple):
-    """`fields` is None for a text that is no record."""
+    """`fields` is None for a text that is not a record."""
 
     text: bytes
     fields: Fields | None

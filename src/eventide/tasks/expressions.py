@@ -38,6 +38,15 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Field:
+    """Of a struct; NULL where the struct is."""
+
+    struct: Column | Field
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
 class Constant:
     value: Any
     type: str
@@ -50,7 +59,7 @@ class Call:
     type: str
 
 
-Expression = Column | Constant | Call
+Expression = Column | Field | Constant | Call
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,8 @@ def columns_of(expression: Expression) -> set[str]:
     match expression:
         case Column():
             return {expression.name}
+        case Field():
+            return columns_of(expression.struct)
         case Call():
             return set().union(*map(columns_of, expression.inputs))
     return set()
@@ -82,6 +93,8 @@ def _value(expression: Expression, rows: pa.Table) -> pa.Array | pa.Scalar:
     match expression:
         case Column():
             return whole(rows.column(expression.name))
+        case Field():
+            return pc.struct_field(_value(expression.struct, rows), expression.name)
         case Constant():
             return pa.scalar(expression.value, TYPES[expression.type])
         case Call():

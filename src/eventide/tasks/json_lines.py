@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from eventide.kernels.vector.columns import whole
 from eventide.kernels.vector.text import is_utf8
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import TYPES
 from eventide.tasks.integer_lines import may_be_uniform, uniform_rows
 from eventide.tasks.line_blocks import blocks
+from eventide.tasks.struct_types import fields_of
 
 _PARSED_AT_ONCE = 1 << 20
 _FEW = 64  # so few lines are not worth splitting
@@ -45,7 +47,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class JsonLines:
-    """`columns` by name and type, as in TYPES; `iso` names a text column that must hold ISO 8601 times."""
+    """`columns` by name and type, as in TYPES or structs of such; `iso` names a text column that must hold ISO 8601
+    times.
+    """
 
     columns: tuple[tuple[str, str], ...]
     iso: str | None = None
@@ -91,27 +95,24 @@ class JsonLines:
         """The rows, or None if Spark might see them differently."""
         if not is_utf8(text) or _is_beyond_limits(text):
             return None
-        schema = pa.schema([(name, pa.string() if type == "timestamp" else TYPES[type]) for name, type in self.columns])
+        schema = pa.schema([(name, _as_written(type)) for name, type in self.columns])
         parsing = pj.ParseOptions(explicit_schema=schema or _ANY_COLUMN, unexpected_field_behavior="ignore")
         reading = pj.ReadOptions(use_threads=False, block_size=max(_PARSED_AT_ONCE, len(text) if count == 1 else 0))
         try:
             rows = pj.read_json(pa.BufferReader(text), reading, parsing)
         except pa.ArrowInvalid:
             return None
-        if rows.num_rows != count or any(_is_doubtful(rows[name]) for name, type in self.columns if type == "double"):
+        if rows.num_rows != count:
             return None
-        return self._with_times(rows.combine_chunks()) if self.columns else pa.table({"": pa.nulls(count)})
+        return self._judged(rows) if self.columns else pa.table({"": pa.nulls(count)})
 
-    def _with_times(self, rows: pa.Table) -> pa.Table | None:
-        for place, (name, type) in enumerate(self.columns):
-            if type == "timestamp":
-                times = iso_times(rows[name].combine_chunks())
-                if times is None:
-                    return None
-                rows = rows.set_column(place, name, times)
-        if self.iso is not None and iso_times(rows[self.iso].combine_chunks()) is None:
+    def _judged(self, rows: pa.Table) -> pa.Table | None:
+        arrays = [_judged(whole(rows[name]), type) for name, type in self.columns]
+        if any(array is None for array in arrays):
             return None
-        return rows
+        if self.iso is not None and iso_times(whole(rows[self.iso])) is None:
+            return None
+        return pa.table(arrays, names=[name for name, _ in self.columns])
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,29 @@ class RawLines:
         for at, block in blocks(part):
             lines = [line.strip(b" \t") for line in block.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
             yield Piece(at, None, [line for line in lines if line])
+
+
+def _as_written(type: str) -> pa.DataType:
+    """What Arrow reads a column as: times are text, whose spelling we judge ourselves."""
+    fields = fields_of(type)
+    if fields:
+        return pa.struct([(name, _as_written(kind)) for name, kind in fields])
+    return pa.string() if type == "timestamp" else TYPES[type]
+
+
+def _judged(values: pa.Array, type: str) -> pa.Array | None:
+    """The values in their own type, or None if Spark might see one of them differently."""
+    if type == "timestamp":
+        return iso_times(values)
+    if type == "double":
+        return None if _is_doubtful(values) else values
+    fields = fields_of(type)
+    if not fields:
+        return values
+    inner = [_judged(part, kind) for part, (_, kind) in zip(values.flatten(), fields, strict=True)]
+    if any(part is None for part in inner):
+        return None
+    return pa.StructArray.from_arrays(inner, names=[name for name, _ in fields], mask=values.is_null())
 
 
 def iso_times(text: pa.Array) -> pa.Array | None:
@@ -163,7 +187,7 @@ def _is_beyond_limit(line: bytes) -> bool:
     )
 
 
-def _is_doubtful(values: pa.ChunkedArray) -> bool:
+def _is_doubtful(values: pa.Array) -> bool:
     """Each parser knows spellings of infinity that the other does not, and one of them loses the sign of zero."""
-    numbers = pc.fill_null(values, 1.0).to_numpy()
+    numbers = pc.fill_null(values, 1.0).to_numpy(zero_copy_only=False)
     return bool(np.isinf(numbers).any() or (np.signbit(numbers) & (numbers == 0)).any())

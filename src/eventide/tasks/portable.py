@@ -12,8 +12,9 @@ from functools import reduce
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError
 
-from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression
+from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression, Field
 from eventide.tasks.scalars import parsed
+from eventide.tasks.struct_types import fields_of
 
 Names = Mapping[str, Expression]  # what columns stand for, by lower-case name
 
@@ -82,10 +83,21 @@ def _inputs(node: exp.Expr, names: Names) -> tuple[Expression, Expression]:
 
 
 def _column(node: exp.Expr, names: Names) -> Expression:
-    found = names.get(node.name.lower())
-    if found is None or len(node.parts) != 1:  # type: ignore[attr-defined]
+    """A column, or a field of a struct in one."""
+    first, *fields = (part.name for part in node.parts)  # type: ignore[attr-defined]
+    found = names.get(first.lower())
+    for field in fields:
+        found = None if found is None else _field(found, field)
+    if found is None or fields_of(found.type):
         raise _refused(node)
     return found
+
+
+def _field(struct: Expression, name: str) -> Expression | None:
+    called = [(field, type) for field, type in fields_of(struct.type) if field.lower() == name.lower()]
+    if len(called) != 1 or not isinstance(struct, Column | Field):
+        return None
+    return Field(struct, *called[0])
 
 
 def _literal(node: exp.Expr, names: Names) -> Expression:

@@ -1,4 +1,6 @@
-"""Aggregates over the list of a window's rows: count, sum, min, max, avg, and the same over DISTINCT values."""
+"""Aggregates over the list of a window's rows: count, sum, min, max, avg, and the same over DISTINCT values; first and
+last by event time.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ from eventide.plan.physical import PackedAggregate
 from eventide.testing.expressions import unsupported
 
 
-def result(call: PackedAggregate, rows: Sequence[Mapping[str, Any]]) -> Any:
-    """The result of the call over rows of packed columns; rows with a NULL input are left out."""
+def result(call: PackedAggregate, rows: Sequence[Mapping[str, Any]], times: Sequence[int]) -> Any:
+    """The result of the call over rows of packed columns, with their times; rows with a NULL input are left out."""
+    if call.function in ("first", "last") and not call.parameters:
+        return _chosen(call, [row[call.inputs[0]] for row in rows], times)
     if call.function not in _FUNCTIONS:
         raise unsupported(f"the aggregate {call.function}")
     inputs = [tuple(row[name] for name in call.inputs) for row in rows]
@@ -22,6 +26,16 @@ def result(call: PackedAggregate, rows: Sequence[Mapping[str, Any]]) -> Any:
     if call.function == "count":
         return len(known)
     return _FUNCTIONS[call.function]([values[0] for values in known]) if known else None
+
+
+def _chosen(call: PackedAggregate, values: Sequence[Any], times: Sequence[int]) -> Any:
+    """The value of the first or last row; of several at the same time the least or the largest, NULL being less."""
+    turn = sorted(zip(times, values, strict=True), key=lambda row: (row[0], row[1] is not None, _known(row[1])))
+    return turn[0 if call.function == "first" else -1][1] if turn else None
+
+
+def _known(value: Any) -> Any:
+    return 0 if value is None else rank(value)
 
 
 def frozen(value: Any) -> Any:

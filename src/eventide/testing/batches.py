@@ -48,6 +48,7 @@ class Step:
 
     main: list[dict[str, Any]] = field(default_factory=list)
     times: list[int] = field(default_factory=list)  # the event times of the main rows
+    ops: list[int] = field(default_factory=list)  # -1 for those that are taken back, 1 for others
     side: list[Payload] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     watermark: int | None = None
@@ -185,8 +186,11 @@ class BatchRunner(ABC):
         if used != step.counts["rows_in"]:
             raise EngineError(f"{step.counts['rows_in']} rows came in, but the counts are {dict(step.counts)}")
         self.totals.update(step.counts)
-        finished = list(finish(self.physical, step.main))
-        step.main, step.times = [row for row, _ in finished], [time for _, time in finished]
+        finished = sorted(
+            finish(self.physical, step.main), key=lambda each: min(each[2], 0)
+        )  # first what is taken back
+        step.main, step.times = [row for row, _, _ in finished], [time for _, time, _ in finished]
+        step.ops = [op for _, _, op in finished]
         return step
 
 
@@ -197,22 +201,22 @@ def _lag(input: Input) -> int:
 # From the operator's output to the user's columns --------------------------------------------------------------------
 
 
-def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
-    """HAVING and the select list, over rows with the operator's columns; and the event time of each row."""
+def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """HAVING and the select list, over rows with the operator's columns; and the event time and the op of each row."""
+    change = physical.change_column
     for row in rows:
         known = {name.lower(): value for name, value in row.items()}
         if known.get("window_start") is not None and not isinstance(physical.operator, ForwardRows):
             known["window_id"] = window_id(physical.plan_id, known["window_start"], known["window_end"])
         if physical.having is None or holds(physical.having, known):
-            yield {named.name: evaluate(named.sql, known) for named in physical.outputs}, _time_of(physical, known)
+            given = {named.name: evaluate(named.sql, known) for named in physical.outputs}
+            yield given, _time_of(physical, known), 1 if change is None else known[change.lower()]
 
 
 def _time_of(physical: Physical, row: Mapping[str, Any]) -> int:
     """A row's own time, or the last moment of its window; of a sliding window, the time of the row that it is of."""
     if row.get(ROWTIME) is not None:
         return micros_of(row[ROWTIME])
-    if row.get("window_end") is None:
-        return 0  # a group without a window has no time
     window = physical.operator.window if isinstance(physical.operator, AggregateWindows) else None
     return micros_of(row["window_end"]) - ((window.lookahead or 0) if isinstance(window, Slide) else 1)
 

@@ -15,13 +15,14 @@ from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.logical import Stream
-from eventide.plan.physical import AggregateWindows, JoinRows
-from eventide.plan.windows import Tumble
+from eventide.plan.physical import AggregateWindows, JoinRows, RankRows
+from eventide.plan.windows import Tumble, Unbounded
+from eventide.tasks.scalars import parsed
 from eventide.testing.aggregates import frozen
 from eventide.testing.arrivals import Arrival
 from eventide.testing.batches import MILLISECOND, BatchRunner, Payload, Step
 from eventide.testing.expressions import evaluate
-from eventide.testing.value_types import packed_types, result_type
+from eventide.testing.value_types import packed_types, result_type, typed
 from eventide.testing.values import micros_of
 
 
@@ -41,7 +42,31 @@ class KernelRunner(BatchRunner):
         self.stores = [MemoryStore() for _ in range(shards)]
         self._kernel: Kernel = self.spec.build()
         self._wake_at: list[int | None] = [None] * shards
+        self._gauges: list[dict[str, int]] = [{} for _ in range(shards)]
+        self._told: int | None = None
         self._seq = 0
+
+    @property
+    def output_watermark(self) -> int | None:
+        """The watermark of what the stream gives."""
+        if self.watermark is not None:
+            gauges: dict[str, list[int]] = {}
+            for name, value in (each for shard in self._gauges for each in shard.items()):
+                gauges.setdefault(name, []).append(value)
+            told = self.spec.output_watermark(self.watermark, gauges)
+            self._told = self._told if told is None else told
+        return self._told
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is waiting for time to pass."""
+        return any(wake_at is not None for wake_at in self._wake_at)
+
+    def output_types(self) -> dict[str, pa.DataType]:
+        """The types of what the user sees."""
+        types = dict(zip((name.lower() for name in self._main_names()), self.spec.main_schema.types, strict=True))
+        types["window_id"] = pa.string()
+        return {named.name: typed(parsed(named.sql), types) for named in self.physical.outputs}
 
     def restart(self) -> None:
         """Only what was pickled survives: the spec and the stores. Spark keeps the timers."""
@@ -119,15 +144,18 @@ class KernelRunner(BatchRunner):
             step.side.append(_payload(payload))
         step.counts.update(output.counts)
         self._wake_at[shard] = output.wake_at
+        self._gauges[shard].update(output.gauges)
 
     def _main_names(self) -> list[str]:
         first, operator = self.physical.inputs[0], self.physical.operator
-        if isinstance(operator, JoinRows):
+        if isinstance(operator, JoinRows | RankRows):
             return list(self.spec.main_schema.names)
         if not isinstance(operator, AggregateWindows):
             return [*(original.name for original in first.originals), ROWTIME]
         keys = [f"__k{number}" for number in range(len(first.keys))]
-        return ["window_start", "window_end", "emit_epoch", "op", *keys, *[call.name for call in operator.aggregates]]
+        times = [ROWTIME] if isinstance(operator.window, Unbounded) else []
+        calls = [call.name for call in operator.aggregates]
+        return ["window_start", "window_end", "emit_epoch", "op", *keys, *calls, *times]
 
 
 @dataclass(frozen=True)

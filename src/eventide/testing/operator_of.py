@@ -14,10 +14,10 @@ from eventide.testing.operators import (
     OrderedForward,
     Panes,
     PlainForward,
-    Ranking,
     Sessions,
     Slides,
 )
+from eventide.testing.ranking import RankChanges, Ranking
 from eventide.testing.session_join import SessionJoin
 
 
@@ -29,8 +29,9 @@ def operator(physical: Physical) -> Operator:
             return _windows(physical, window)
         case JoinRows():
             return _join(physical, physical.operator)
-        case RankRows():
-            return Ranking(physical, physical.operator)
+        case RankRows(told=told):
+            rank = physical.operator
+            return Ranking(physical, rank) if told is None else RankChanges(physical, rank, told)
 
 
 def _windows(physical: Physical, window: Window) -> Operator:

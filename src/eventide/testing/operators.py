@@ -14,7 +14,7 @@ from typing import Any
 
 from eventide.kernels.contract import ROWTIME
 from eventide.plan.modes import EmitMode
-from eventide.plan.physical import AggregateWindows, Physical, RankRows
+from eventide.plan.physical import AggregateWindows, Physical
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded
 from eventide.testing.aggregates import frozen, result
 from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
@@ -73,13 +73,13 @@ class Operator(ABC):
         """Emit what has begun by `until`."""
 
 
-def _forwarded(row: Timed) -> dict[str, Any]:
+def forwarded(row: Timed) -> dict[str, Any]:
     return {**row.original, ROWTIME: moment(row.time)}
 
 
 class PlainForward(Operator):
     def take(self, rows: list[Timed], watermark: int | None) -> None:
-        self.emitted += [_forwarded(row) for row in rows]
+        self.emitted += [forwarded(row) for row in rows]
 
 
 class OrderedForward(Operator):
@@ -100,7 +100,7 @@ class OrderedForward(Operator):
     def pass_time(self, watermark: int) -> None:
         passed = [row for row in self._waiting if row.time <= watermark]
         self._waiting = [row for row in self._waiting if row.time > watermark]
-        self.emitted += [_forwarded(row) for row in sorted(passed, key=lambda row: row.time)]
+        self.emitted += [forwarded(row) for row in sorted(passed, key=lambda row: row.time)]
 
     def flush(self, until: int) -> None:
         self._flushed = until
@@ -121,6 +121,21 @@ class Held:
     epoch: int = 0
     waits: bool = True
     shown: list[dict[str, Any]] = field(default_factory=list)
+    newest: int = 0  # of a group without a window: the time of its newest row
+
+
+def put(rows: list[Timed], row: Timed, changes: str | None) -> None:
+    """Add a row, or take one back that is the same, as the column `changes` says."""
+    if changes is None or row.packed[changes] > 0:
+        rows.append(row)
+        return
+    same = [other for other in rows if other.time == row.time and _values(other, changes) == _values(row, changes)]
+    if same:
+        rows.remove(same[0])
+
+
+def _values(row: Timed, changes: str) -> Any:
+    return frozen({name: value for name, value in row.packed.items() if name != changes})
 
 
 class Windows(Operator):
@@ -139,15 +154,29 @@ class Windows(Operator):
 
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         touched = self.assign(rows, watermark)
+        empty = [held for held in touched if self.is_over(held)]
+        touched = [held for held in touched if held not in empty]
         for held in touched:
             held.waits = True
             self.tracker.track(held, held.end)
+        for held in empty:
+            self.open.remove(held)
+            self.tracker.forget(held)
         if self.mode is EmitMode.CHANGES:
-            self._log_changes(touched)
+            self._log_changes(touched, empty)
         elif self.mode is EmitMode.ON_UPDATE:
             self._emit(touched)
         elif self.mode is EmitMode.ON_WATERMARK:
             self._emit([held for held in touched if watermark is not None and watermark >= held.end])
+
+    @property
+    def changes(self) -> str | None:
+        """The column that says which rows of a change log are taken back."""
+        return self.physical.inputs[0].changes
+
+    def is_over(self, held: Held) -> bool:
+        """Whether all rows of a window were taken back."""
+        return self.changes is not None and not held.rows
 
     @abstractmethod
     def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
@@ -188,10 +217,13 @@ class Windows(Operator):
     def remember_flushed(self, begun: list[Held], until: int) -> None:
         """These windows have emitted their results early, and take no more rows."""
 
+    def results(self, held: Held) -> dict[str, Any]:
+        packed, times = [row.packed for row in held.rows], [row.time for row in held.rows]
+        return {call.name: result(call, packed, times) for call in self.aggregates}
+
     def row_of(self, held: Held) -> dict[str, Any]:
         keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
-        packed = [row.packed for row in held.rows]
-        results = {call.name: result(call, packed) for call in self.aggregates}
+        results = self.results(held)
         head = {"window_start": moment(held.start), "window_end": moment(held.end), "emit_epoch": held.epoch, "op": 1}
         return {**head, **keys, **results}
 
@@ -202,16 +234,19 @@ class Windows(Operator):
             held.shown, held.waits = [row], False
             held.epoch += 1
 
-    def _log_changes(self, touched: list[Held]) -> None:
+    def _log_changes(self, touched: list[Held], empty: list[Held]) -> None:
         changed = []
         for held in touched:
-            same = len(held.shown) == 1 and frozen({**held.shown[0], "emit_epoch": 0}) == frozen(
-                {**self.row_of(held), "emit_epoch": 0}
-            )
+            same = len(held.shown) == 1 and _results(held.shown[0]) == _results(self.row_of(held))
             held.waits = not same
             changed += [] if same else [held]
-        self.emitted += [{**row, "op": -1} for held in changed for row in held.shown]
+        self.emitted += [{**row, "op": -1} for held in [*changed, *empty] for row in held.shown]
         self._emit(changed)
+
+
+def _results(row: dict[str, Any]) -> Any:
+    """What makes one emission of a group differ from the one before."""
+    return frozen({name: value for name, value in row.items() if name not in ("emit_epoch", ROWTIME)})
 
 
 class Panes(Windows):
@@ -242,7 +277,7 @@ class Panes(Windows):
                 self.sides.route("evicted" if windows else "late", Refused(row, EVICTED if windows else LATE))
             for window in fitting:
                 held = self._find(window, key)
-                held.rows.append(row)
+                put(held.rows, row, self.changes)
                 touched += [] if held in touched else [held]
         return touched
 
@@ -413,12 +448,17 @@ class Groups(Windows):
             key = self.key_of(row)
             held = next((held for held in self.open if held.key == key), None)
             if held is None:
-                held = Held(key, 0, 0)
+                held = Held(key, 0, 0, newest=row.time)
                 self.open.append(held)
-            held.rows.append(row)
-            held.end = max(one.time for one in held.rows) + (self.ttl or FOR_EVER)
+            put(held.rows, row, self.changes)
+            held.newest = max(held.newest, row.time)
+            held.end = held.newest + (self.ttl or FOR_EVER)
             touched += [held] if held not in touched else []
         return touched
+
+    def is_over(self, held: Held) -> bool:
+        """A query without keys has its one group even if that is empty."""
+        return super().is_over(held) and bool(self.physical.inputs[0].keys)
 
     def flush(self, until: int) -> None:
         """Nothing waits."""
@@ -428,57 +468,5 @@ class Groups(Windows):
 
     def row_of(self, held: Held) -> dict[str, Any]:
         keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
-        results = {call.name: result(call, [row.packed for row in held.rows]) for call in self.aggregates}
-        return {"emit_epoch": held.epoch, "op": 1, **keys, **results}
-
-
-class Ranking(Operator):
-    """Rows with their place, when the watermark has passed them."""
-
-    def __init__(self, physical: Physical, rank: RankRows) -> None:
-        super().__init__(physical)
-        self.rank, self.lateness = rank, physical.emit.allowed_lateness
-        self.waiting: list[Timed] = []
-        self.passed: int | None = None
-
-    def take(self, rows: list[Timed], watermark: int | None) -> None:
-        for row in rows:
-            if self.passed is not None and row.time <= self.passed:
-                self.sides.route("late", Refused(row, LATE))
-            else:
-                self.waiting.append(row)
-
-    def pass_time(self, watermark: int) -> None:
-        self._release(watermark - 1 - self.lateness)
-
-    def flush(self, until: int) -> None:
-        self._release(until)
-
-    def _release(self, until: int) -> None:
-        self.passed = until if self.passed is None else max(until, self.passed)
-        leaving = [row for row in self.waiting if row.time <= self.passed]
-        self.waiting = [row for row in self.waiting if row.time > self.passed]
-        groups: dict[Any, list[Timed]] = {}
-        for row in leaving:
-            keys = [row.packed[key.sql] for key in self.physical.inputs[0].keys]
-            groups.setdefault((row.time, frozen(keys)), []).append(row)
-        for rows in groups.values():
-            self.emitted += [{**_forwarded(row), "__place": place} for row, place in self._placed(rows)]
-
-    def _placed(self, rows: list[Timed]) -> list[tuple[Timed, int]]:
-        for key in reversed(self.rank.order):
-            known = [row for row in rows if row.packed[key.column] is not None]
-            nulls = [row for row in rows if row.packed[key.column] is None]
-            known = sorted(known, key=lambda row: row.packed[key.column], reverse=key.descending)
-            rows = [*nulls, *known] if key.nulls_first else [*known, *nulls]
-        placed: list[tuple[Timed, int]] = []
-        distinct: list[Any] = []
-        first = 0
-        for number, row in enumerate(rows, 1):
-            value = [row.packed[key.column] for key in self.rank.order]
-            if not distinct or distinct[-1] != value:
-                distinct.append(value)
-                first = number
-            place = {"row_number": number, "rank": first, "dense_rank": len(distinct)}[self.rank.function.value]
-            placed.append((row, place))
-        return placed
+        results = self.results(held)
+        return {"emit_epoch": held.epoch, "op": 1, **keys, **results, ROWTIME: moment(held.newest)}

@@ -6,24 +6,25 @@ import datetime as dt
 import json
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.plan.logical import Source
-from eventide.plan.physical import ProcessTimeWatermark
+from eventide.plan.logical import Source, Stream
+from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.reads import originals_of
-from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS, is_stream
+from eventide.plan.stream_source import IS_LATE, OP_COLUMN, ROWTIME_COLUMN, STREAM, TIME_COLUMNS, is_stream
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
-from eventide.testing.batches import Payload, Step
+from eventide.testing.batches import Payload, Rows, Step
 from eventide.testing.reference import ReferenceModel
 from eventide.testing.values import micros_of, moment
 
@@ -37,11 +38,42 @@ class Item:
     received: int = 0
 
 
+class Model(Protocol):
+    """What runs one stream."""
+
+    physical: Physical
+    totals: Counter[str]
+
+    @property
+    def watermark(self) -> int | None: ...
+
+    @property
+    def watermarks(self) -> dict[str, int | None]: ...
+
+    @property
+    def output_watermark(self) -> int | None: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def batch(
+        self,
+        rows: Rows | None = None,
+        advance: Mapping[str, int] | None = None,
+        now: int = 0,
+        received: int | None = None,
+    ) -> Step: ...
+
+    def tick(self, now: int = 0) -> Step: ...
+
+    def flush(self, now: int = 0) -> Step: ...
+
+
 @dataclass
 class Running:
     """A stream's model, how far it has read each source, and its results so far."""
 
-    model: ReferenceModel
+    model: Model
     positions: dict[str, int] = field(default_factory=dict)
     main: list[dict[str, Any]] = field(default_factory=list)
     side: list[Payload] = field(default_factory=list)
@@ -97,10 +129,14 @@ class ReferenceDatabase:
         for statement in parse_statements(sql):
             self._state.catalog.apply(statement)
         wanted = self._state.catalog.graph()
-        self._state.streams = {
-            name: self._state.streams.get(name) or Running(ReferenceModel(wanted[name])) for name in wanted
-        }
+        known, self._state.streams = self._state.streams, {}
+        for name in sorted(wanted, key=self._state.catalog.level):
+            self._state.streams[name] = known.get(name) or Running(self._model(wanted[name]))
         return Result(pa.table({"status": pa.array([], pa.string())}))
+
+    def _model(self, stream: Stream) -> Model:
+        """What runs a stream; those that it reads are running."""
+        return ReferenceModel(stream)
 
     def write(self, source: str, rows: Sequence[Any]) -> int:
         declared = self._state.catalog.source(source)
@@ -207,8 +243,11 @@ class ReferenceDatabase:
 
 
 def _main_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
-    times = [dict.fromkeys(TIME_COLUMNS, moment(time)) for time in step.times]
-    rows = [{**hidden, **row} for hidden, row in zip(times, step.main, strict=True)]
+    unseen = [
+        {**dict.fromkeys(TIME_COLUMNS, moment(time)), OP_COLUMN: op}
+        for time, op in zip(step.times, step.ops, strict=True)
+    ]
+    rows = [{**hidden, **row} for hidden, row in zip(unseen, step.main, strict=True)]
     return tuple(tuple(row[column.name] for column in source.columns) for row in rows)
 
 
@@ -222,7 +261,7 @@ def _late_rows(source: Source, step: Step) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(row.get(column.name) for column in source.columns) for row in rows)
 
 
-def _heartbeat(model: ReferenceModel) -> Heartbeat:
+def _heartbeat(model: Model) -> Heartbeat:
     by_name = {input.source.name: input for input in model.physical.inputs}
     timings = [
         SourceTiming(name, b.source.idle_timeout, isinstance(b.watermark, ProcessTimeWatermark))

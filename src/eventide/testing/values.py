@@ -47,6 +47,13 @@ def arrow_type(ddl: str) -> pa.DataType:
     return _ARROW[ddl]
 
 
+def spark_type(kind: pa.DataType) -> str:
+    """The Spark type of which Arrow's is `kind`."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return next(ddl for ddl, known in _ARROW.items() if known == kind)
+
+
 def decoded(value: Any, ddl: str) -> Any:
     """A value written to a column of Spark type `ddl`, as a Python value; "": it comes from a stream, and is one."""
     if value is None or ddl == "":

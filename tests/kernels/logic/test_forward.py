@@ -1,3 +1,5 @@
+from collections import Counter
+
 from eventide.kernels.contract import ROWTIME, Clock, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
@@ -44,7 +46,7 @@ def test_ordered_rows_leave_when_the_watermark_passes_them() -> None:
         3,
     )
     assert shard.rows([(7, "d", 4)], watermark=5) == [2, 1]
-    assert shard.output.events == {"watermark_emitted_count": 2}
+    assert shard.output.events == Counter(watermark_emitted_count=2)
     assert shard.rows([], watermark=9) == [4, 3]
     assert shard.output.gauges["buffer_size"] == 0
 

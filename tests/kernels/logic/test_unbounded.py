@@ -19,7 +19,7 @@ def groups(emit: EmitMode = EmitMode.ON_UPDATE, ttl: int | None = None) -> Drive
 
 def told(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """op, key, count, sum"""
-    return [row[3:] for row in rows]
+    return [row[4:] for row in rows]
 
 
 def test_a_group_is_told_in_every_batch_that_changes_it() -> None:
@@ -50,3 +50,15 @@ def test_a_group_is_forgotten_when_its_newest_row_is_too_old() -> None:
 def test_only_modes_that_tell_of_changes_are_taken() -> None:
     with pytest.raises(OptionError, match="never close"):
         groups(EmitMode.ON_WINDOW_CLOSE)
+
+
+def times(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """time, op, count"""
+    return [(row[2], row[4], row[6]) for row in rows]
+
+
+def test_what_is_told_has_the_time_of_the_newest_row_and_is_taken_back_with_the_same() -> None:
+    driver = groups(EmitMode.CHANGES)
+    assert times(driver.batch([(100, "a", 1), (70, "a", 1)])) == [(100, 1, 2)]
+    assert times(driver.batch([(50, "a", 8)])) == [(100, -1, 2), (100, 1, 3)]
+    assert times(driver.batch([(130, "a", 8)])) == [(100, -1, 3), (130, 1, 4)]

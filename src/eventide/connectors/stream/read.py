@@ -18,9 +18,9 @@ from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext, hidden, user_schema
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
-from eventide.plan.stream_source import IS_LATE, ROWTIME_COLUMN, STREAM, TIME_COLUMNS
+from eventide.plan.stream_source import IS_LATE, OP_COLUMN, ROWTIME_COLUMN, STREAM, TIME_COLUMNS
 from eventide.storage.payloads import late_rows_with_times
-from eventide.storage.results import OUTPUT_TIME, read_batch
+from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, read_batch
 
 _SEQ = "__number"
 _CHUNK = 65_536
@@ -52,11 +52,17 @@ class ReadBatches:
             rows, times = late_rows_with_times(found, users)
         else:
             rows, times = found, found[OUTPUT_TIME].cast(pa.timestamp("us", tz="UTC"))
+        hidden = {**dict.fromkeys(TIME_COLUMNS, times), OP_COLUMN: OUTPUT_OP}
+        shown = set(rows.column_names)
         columns = [
-            times if field.name in TIME_COLUMNS and field.name not in rows.column_names else rows[field.name]
-            for field in self.schema
+            rows[field.name] if field.name in shown else _unseen(rows, hidden[field.name]) for field in self.schema
         ]
         return pa.table(columns, schema=self.schema)
+
+
+def _unseen(rows: pa.Table, values: pa.ChunkedArray | str) -> pa.ChunkedArray:
+    """What goes with rows and is none of their columns."""
+    return rows[values] if isinstance(values, str) else values
 
 
 def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:

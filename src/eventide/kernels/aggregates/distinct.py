@@ -45,12 +45,7 @@ class Distinct(Aggregate):
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         group, values = exploded(states[0], np.arange(len(states[0])))
         inputs = [values] if len(self.spec.input_types) == 1 else [whole(part) for part in values.flatten()]
-        grouped = group_rows([pa.array(group)], self._inner.fold_plan(inputs), segments=self._inner.needs_segments)
-        results = self._inner.final(self._inner.fold(inputs, grouped.reduced, grouped.segments))
-        place = np.full(len(states[0]), -1, np.int64)
-        place[grouped.keys[0].to_numpy()] = np.arange(len(results))
-        spread = results.take(pa.array(place, mask=place < 0))
-        return spread if self.empty is None else pc.fill_null(spread, pa.scalar(self.empty, results.type))
+        return folded_lists(self._inner, group, inputs, len(states[0]))
 
 
 class CollectSet(Aggregate):
@@ -76,6 +71,16 @@ class CollectSet(Aggregate):
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         return typed(states[0], self.spec.result_type)
+
+
+def folded_lists(aggregate: Aggregate, group: Ints, inputs: list[pa.Array], count: int) -> pa.Array:
+    """The result of an aggregate for each of `count` groups, over items that stand for rows."""
+    grouped = group_rows([pa.array(group)], aggregate.fold_plan(inputs), segments=aggregate.needs_segments)
+    results = aggregate.final(aggregate.fold(inputs, grouped.reduced, grouped.segments))
+    place = np.full(count, -1, np.int64)
+    place[grouped.keys[0].to_numpy()] = np.arange(len(results))
+    spread = results.take(pa.array(place, mask=place < 0))
+    return spread if aggregate.empty is None else pc.fill_null(spread, pa.scalar(aggregate.empty, results.type))
 
 
 def sets(group: Ints, values: pa.Array, count: int, kind: pa.DataType) -> pa.Array:

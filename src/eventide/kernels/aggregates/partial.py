@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates.base import AggregateSpec
-from eventide.kernels.aggregates.registry import build_aggregate
+from eventide.kernels.aggregates.registry import build_aggregate, build_retractable
 from eventide.kernels.contract import KEY, TS
-from eventide.kernels.vector.columns import column, normalised, sort_order, typed
+from eventide.kernels.vector.columns import Mask, column, ints, normalised, sort_order, typed
 from eventide.kernels.vector.grouping import Reduction, group_rows
+
+ROWS = "rows"
 
 
 class Aggregation:
@@ -23,6 +25,9 @@ class Aggregation:
     and `status` (small integers that a kernel keeps per group; 0 after a fold, the largest after a merge). A group is
     identified by the leading columns and the keys together; there is always at least one leading column, so that a
     query without keys has one group per slice or window.
+
+    `changes` names the column that says of rows of a change log whether they are added or taken back. A partial then
+    has the column ROWS, too: how many rows are left.
     """
 
     def __init__(
@@ -32,13 +37,16 @@ class Aggregation:
         key_types: Sequence[pa.DataType],
         aggregates: Sequence[AggregateSpec],
         status: Sequence[pa.Field] = (),
+        changes: str | None = None,
     ) -> None:
         self.lead = tuple(lead)
+        self.changes = changes
         self.status = tuple(field.name for field in status)
         self._sources = tuple(keys)
         self.keys = tuple(f"{KEY}{n}" for n in range(len(keys)))
         self._key_types = tuple(key_types)
-        self._aggregates = tuple(build_aggregate(spec) for spec in aggregates)
+        build = build_aggregate if changes is None else build_retractable
+        self._aggregates = tuple(build(spec) for spec in aggregates)
         self._segments = any(aggregate.needs_segments for aggregate in self._aggregates)
         self._states = tuple(tuple(f"s{n}_{m}" for m in range(len(a.state))) for n, a in enumerate(self._aggregates))
         self.key_fields = [pa.field(name, kind) for name, kind in zip(self.keys, key_types, strict=True)]
@@ -48,8 +56,9 @@ class Aggregation:
             for names, a in zip(self._states, self._aggregates, strict=True)
             for name, kind in zip(names, a.state, strict=True)
         ]
+        left = [] if changes is None else [pa.field(ROWS, pa.int64())]
         self.schema = pa.schema(
-            [*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *status]
+            [*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *left, *status]
         )
 
     @property
@@ -61,17 +70,18 @@ class Aggregation:
         """The partial of these rows; `lead` has the leading columns, row by row."""
         inputs = [self._inputs(rows, n) for n in range(len(self._aggregates))]
         plans = [a.fold_plan(values) for a, values in zip(self._aggregates, inputs, strict=True)]
+        plans.append([] if self.changes is None else [Reduction("sum", self._ops(rows))])
         groups = group_rows(
             [*lead, *self.key_columns(rows)], [r for plan in plans for r in plan], segments=self._segments
         )
-        reduced = _split(groups.reduced, plans)
+        *reduced, left = _split(groups.reduced, plans)
         states = [
             state
             for a, values, part in zip(self._aggregates, inputs, reduced, strict=True)
             for state in a.fold(values, part, groups.segments)
         ]
         nothing = pa.array(np.zeros(len(groups.keys[0]), np.int64))
-        return self._table(groups.keys + states + [nothing] * len(self.status))
+        return self._table(groups.keys + states + left + [nothing] * len(self.status))
 
     def merge(self, partial: pa.Table) -> pa.Table:
         """One row per group from several."""
@@ -80,15 +90,23 @@ class Aggregation:
         by = [column(partial, name) for name in self.lead + self.keys]
         held = [[column(partial, name) for name in names] for names in self._states]
         plans = [a.merge_plan(states) for a, states in zip(self._aggregates, held, strict=True)]
+        plans.append([] if self.changes is None else [Reduction("sum", column(partial, ROWS))])
         plans.append([Reduction("max", column(partial, name)) for name in self.status])
         groups = group_rows(by, [r for plan in plans for r in plan], segments=self._segments)
-        *reduced, status = _split(groups.reduced, plans)
+        *reduced, left, status = _split(groups.reduced, plans)
         states = [
             state
             for a, old, part in zip(self._aggregates, held, reduced, strict=True)
             for state in a.merge(old, part, groups.segments)
         ]
-        return self._table(groups.keys + states + status)
+        return self._table(groups.keys + states + left + status)
+
+    def empty_groups(self, partial: pa.Table) -> Mask:
+        """Which groups of a merged partial have no rows left."""
+        if self.changes is None:
+            return np.zeros(partial.num_rows, np.bool_)
+        empty: Mask = ints(partial, ROWS) <= 0
+        return empty
 
     def sort(self, partial: pa.Table) -> pa.Table:
         """The rows sorted by the leading columns and the keys, which makes stored bytes independent of arrival."""
@@ -114,7 +132,11 @@ class Aggregation:
         aggregate = self._aggregates[number]
         spec = aggregate.spec
         values = [typed(column(rows, name), kind) for name, kind in zip(spec.inputs, spec.input_types, strict=True)]
-        return [*values, column(rows, TS)] if aggregate.needs_time else values
+        time = [column(rows, TS)] if aggregate.needs_time else []
+        return [*values, *time, *([] if self.changes is None else [self._ops(rows)])]
+
+    def _ops(self, rows: pa.Table) -> pa.Array:
+        return typed(column(rows, self.changes or ""), pa.int64())
 
     def _table(self, columns: Sequence[pa.Array]) -> pa.Table:
         arrays = [typed(values, field.type) for values, field in zip(columns, self.schema, strict=True)]

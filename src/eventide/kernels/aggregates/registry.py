@@ -11,6 +11,7 @@ from eventide.kernels.aggregates.chosen import FIRST, LAST, Chosen
 from eventide.kernels.aggregates.collected import CollectList
 from eventide.kernels.aggregates.counted import Mode, Percentile
 from eventide.kernels.aggregates.distinct import CollectSet, Distinct
+from eventide.kernels.aggregates.retractable import Multiset, NetAverage, NetCount, NetSum
 from eventide.kernels.aggregates.sketches import ApproxCountDistinct, ApproxPercentile
 from eventide.kernels.aggregates.user import UserAggregates, UserDefined
 from eventide.kernels.aggregates.variance import Spread
@@ -55,12 +56,40 @@ _REPEATS_ARE_HARMLESS = frozenset(
     }
 )
 
+_SIGNED: dict[str, Callable[[AggregateSpec], Aggregate]] = {
+    "count": NetCount,
+    "sum": NetSum,
+    **dict.fromkeys(("avg", "mean"), NetAverage),
+}
+# Instead of aggregates from which no row can be taken back.
+INSTEAD_OF_RETRACTING = {
+    "approx_count_distinct": "count(DISTINCT ...), which is exact",
+    **dict.fromkeys(("percentile_approx", "approx_percentile"), "percentile, which is exact"),
+    **dict.fromkeys(("collect_list", "array_agg"), "collect_set, which does not depend on an order"),
+}
+
 OF_NUMBERS = frozenset(
     name for name, made in _BUILDERS.items() if made in (Sum, Average, Truth, Spread, Percentile, ApproxPercentile)
 )  # or booleans, times
 
 SUPPORTED: frozenset[str] = frozenset(_BUILDERS)
 aggregates = UserAggregates(SUPPORTED)
+
+
+def can_retract(function: str) -> bool:
+    """Whether rows can be taken back from an aggregate."""
+    return function in SUPPORTED and function not in INSTEAD_OF_RETRACTING
+
+
+def build_retractable(spec: AggregateSpec) -> Aggregate:
+    """The computation for a spec over a change log: its last input is the op of each row."""
+    if not can_retract(spec.function):
+        instead = INSTEAD_OF_RETRACTING.get(spec.function)
+        raise OptionError(f"{spec.function} cannot take rows back", help=instead and f"use {instead}")
+    if spec.function in _SIGNED and not spec.distinct:
+        return _SIGNED[spec.function](spec)
+    repeats = not spec.distinct and spec.function not in _REPEATS_ARE_HARMLESS
+    return Multiset(_BUILDERS[spec.function](spec), repeats)
 
 
 def build_aggregate(spec: AggregateSpec) -> Aggregate:

@@ -187,7 +187,7 @@ class AsofJoin(StatefulKernel[_State]):
         return lambda asked, at: self._tables.holds(Matches(left, asked, choices, at))
 
     def _certain(self, moments: Ints, best: Ints, choices: pa.Table) -> Ints:
-        """When the time that has passed is there, no better answer can come."""
+        """The time that must have passed before no better answer can come."""
         if self._bound.which is Nearest.BEFORE:
             return moments
         tolerance = self._bound.tolerance

@@ -1,4 +1,4 @@
-"""The one small blob of a join that is about no row: how many came, what a flush has closed, which windows are open."""
+"""The one small blob of a join besides its rows: how many came, what a flush has closed, which windows are open."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class PartnerTimes(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """About half of the range in which partners lie: as wide shall be what is read together."""
+        """About half of the range in which partners lie: what is read together should be that wide."""
 
     @abstractmethod
     def partners(self, side: int, ts: Ints) -> Bounds:
@@ -36,14 +36,14 @@ class PartnerTimes(ABC):
 
     @abstractmethod
     def waits_until(self, side: int, ts: Ints) -> Ints:
-        """When the watermark is there, no partner can come on time."""
+        """The watermark from which on no partner can come on time."""
 
     def is_flushed(self, side: int, ts: Ints, flushed: int) -> Mask:
         """Whether a flush of what had begun by then has closed all windows of a row."""
         return np.zeros(len(ts), np.bool_)
 
     def flush_is_over(self, flushed: int) -> int | None:
-        """When the watermark is there, a flush needs no memory; None if it needs none at all."""
+        """The watermark from which on a flush need not be remembered; None if it never need be."""
         return None
 
     def last_closed(self, passed: int | None, flushed: int | None) -> int | None:
@@ -51,7 +51,7 @@ class PartnerTimes(ABC):
         return None
 
     def row_windows(self, side: int, ts: Ints, closed: int | None) -> tuple[Ints, Ints]:
-        """(place of the row, window) for the windows after `closed` in which rows are, may it be one in name only."""
+        """(place of the row, window) for the windows after `closed` in which rows are, even one in name only."""
         return np.arange(len(ts)), np.zeros(len(ts), np.int64)
 
     def pair_windows(self, left: Ints, right: Ints, closed: int | None) -> tuple[Ints, Ints]:
@@ -63,7 +63,7 @@ class PartnerTimes(ABC):
         return np.zeros(len(ts), np.int64)
 
     def ends(self, side: int, ts: Ints, windows: Ints) -> Ints:
-        """When the watermark is there, a row finds no partner in that window any more."""
+        """The watermark from which on a row finds no partner in that window."""
         return self.waits_until(side, ts)
 
     def row_bounds(self, side: int, ts: Ints, windows: Ints) -> Bounds | None:
@@ -263,4 +263,4 @@ def partner_times_of(bound: JoinBound) -> PartnerTimes:
             tumbling, sliding = (left, right) if side == 0 else (right, left)
             return PanePartners(grid_of(tumbling, 0), grid_of(sliding, 0), side)
         case _:
-            raise EngineError(f"{type(bound).__name__} is no join by ranges of time")
+            raise EngineError(f"{type(bound).__name__} is not a join by ranges of time")

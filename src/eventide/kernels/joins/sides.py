@@ -1,4 +1,4 @@
-"""The two sides of a join: what of a row is kept, and how rows of a batch become rows that are kept."""
+"""The two sides of a join: what is kept of a row, and how rows of a batch become rows that are kept."""
 
 from __future__ import annotations
 

@@ -137,6 +137,7 @@ class AggregateAtClose:
     def _emit(self, windows: Ints, parts: list[Part], output: Output) -> None:
         for by_window in self._by_window(windows, parts):
             merged = self._aggregation.merge(by_window)
+            merged = merged.filter(pa.array(~self._aggregation.empty_groups(merged)))
             output.main.append(self._main_table(in_order(self._aggregation, merged)))
 
     def _by_window(self, windows: Ints, parts: list[Part]) -> Iterator[pa.Table]:

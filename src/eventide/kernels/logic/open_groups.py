@@ -1,4 +1,4 @@
-"""What all kernels share that keep the value of every open window at hand: emission, closing, ticks, flushing.
+"""What is common to all kernels that keep the value of every open window at hand: emission, closing, ticks, flushing.
 
 A row of the table is one group's window. It waits to be emitted when it has changed since its last emission; the emit
 mode says at which moments waiting rows are emitted. Closing always emits what still waits, and in some modes all rows.
@@ -125,18 +125,27 @@ class OpenGroupsKernel(KeyedKernel):
         parts = pa.concat_tables([moved, fresh])
         merged = self._aggregation.merge(parts)
         changed = ints(merged, FRESH) == CHANGED
+        empty = self._emptied(merged)
         if self._rules.retract:
-            changed &= ~self._retract(held, parts, merged, changed, output)
+            changed &= ~self._retract(held, parts, merged, changed, empty, output)
+        changed &= ~empty
         now = changed & self._rules.on_change
         if self._rules.at_end and watermark is not None:
             now = changed & (ints(merged, END) <= watermark)
         waits = np.minimum(ints(merged, FRESH), WAITING)
         waits = np.where(changed, waits, CLEAN) if self._rules.retract else waits
-        return self._emit(with_column(merged, FRESH, waits), now, output)
+        emitted = self._emit(with_column(merged, FRESH, waits), now, output)
+        return emitted.filter(pa.array(~empty)) if empty.any() else emitted
 
-    def _retract(self, held: pa.Table, parts: pa.Table, merged: pa.Table, changed: Mask, output: Output) -> Mask:
+    def _emptied(self, merged: pa.Table) -> Mask:
+        """Which groups have lost their last row, and are no more."""
+        return self._aggregation.empty_groups(merged)
+
+    def _retract(
+        self, held: pa.Table, parts: pa.Table, merged: pa.Table, changed: Mask, empty: Mask, output: Output
+    ) -> Mask:
         """Emit with op -1 the stored rows that changed rows replace; which of the merged rows have the result they
-        had.
+        had. A group that is `empty` has no result any more.
         """
         by = [column(parts, name) for name in self._aggregation.lead + self._aggregation.keys]
         into = present(group_rows(by, [], segments=True).segments).group[: held.num_rows]
@@ -144,7 +153,7 @@ class OpenGroupsKernel(KeyedKernel):
         old, new = held.filter(pa.array(replaced)), merged.take(pa.array(into[replaced]))
         same = (
             (ints(old, START) == ints(new, START)) & (ints(old, END) == ints(new, END)) & self._equal_results(old, new)
-        )
+        ) & ~empty[into[replaced]]
         old = old.filter(pa.array(~same))
         if old.num_rows:
             old = in_order(self._aggregation, with_column(old, EPOCH, ints(old, EPOCH) - 1))
@@ -161,7 +170,7 @@ class OpenGroupsKernel(KeyedKernel):
         return equal
 
     def _emit(self, table: pa.Table, chosen: Mask, output: Output) -> pa.Table:
-        """Emit the chosen rows; the table with those rows marked as emitted."""
+        """Emit the chosen rows; the table in which those rows count as emitted."""
         if not chosen.any():
             return table
         rows = in_order(self._aggregation, table.filter(pa.array(chosen)))

@@ -1,4 +1,4 @@
-"""The place of each row among those of its partition, told when time has passed the rows: the best n of a window.
+"""The place of each row among those of its partition, known when time has passed the rows: the best n of a window.
 
 Rows wait as in ordered forwarding. A window's rows all have the time of its end, so they leave together, when no
 further one can come on time.
@@ -143,13 +143,13 @@ class Ranked(StatefulKernel[_Buffer]):
     def _ranked(self, rows: pa.Table) -> pa.Table:
         """The rows by time, partition and place."""
         count = rows.num_rows
-        group = _ranks([ints(rows, TS), *[dense_rank(column(rows, name)) for name in self._spec.partition]], count)
-        value = _ranks([_sort_rank(rows, key) for key in self._spec.order], count)
+        group = ranks([ints(rows, TS), *[dense_rank(column(rows, name)) for name in self._spec.partition]], count)
+        value = ranks([sort_rank(rows, key) for key in self._spec.order], count)
         order = np.lexsort((value, group))
-        places = _places(self._spec.function, group[order], value[order])
+        found = places(self._spec.function, group[order], value[order])
         sorted_rows = rows.take(pa.array(order))
         users = sorted_rows.columns[1 + len(self._spec.key_types) :]
-        columns = [*users, pa.array(places, pa.int32()), timestamps(ints(sorted_rows, TS))]
+        columns = [*users, pa.array(found, pa.int32()), timestamps(ints(sorted_rows, TS))]
         return pa.Table.from_arrays(columns, schema=self._spec.main_schema)
 
     def _finish(self, state: _Buffer, store: Store, output: Output) -> Output:
@@ -161,12 +161,13 @@ class Ranked(StatefulKernel[_Buffer]):
         return output
 
 
-def _ranks(ranks: list[Ints], count: int) -> Ints:
-    return combined_rank([np.unique(rank, return_inverse=True)[1] for rank in ranks], count)
+def ranks(columns: list[Ints], count: int) -> Ints:
+    """The rank of rows by several columns of numbers, the first being the most significant."""
+    return combined_rank([np.unique(rank, return_inverse=True)[1] for rank in columns], count)
 
 
-def _sort_rank(rows: pa.Table, key: SortKey) -> Ints:
-    """Numbers that sort as the column shall; NULL has rank 0 where it comes."""
+def sort_rank(rows: pa.Table, key: SortKey) -> Ints:
+    """Numbers that sort as the column should; a NULL comes with rank 0."""
     rank = dense_rank(column(rows, key.column))
     is_null = rank == 0
     ordered = -rank if key.descending else rank
@@ -179,7 +180,7 @@ def _latest(flags: Mask, number: Ints) -> Ints:
     return latest
 
 
-def _places(function: RankFunction, group: Ints, value: Ints) -> Ints:
+def places(function: RankFunction, group: Ints, value: Ints) -> Ints:
     """The place of each row; rows are sorted by group and value."""
     number = np.arange(len(group))
     begins = np.append(True, group[1:] != group[:-1])

@@ -1,7 +1,7 @@
 """Session windows: events of a group no more than `gap` apart belong together; the window ends `gap` after the last.
 
 A batch is first cut into islands by itself; the islands then meet the stored sessions of the same groups, and whatever
-touches is merged. Only the buckets of groups that the batch names are read; see `keyed` for what that costs.
+touches is merged. Only the buckets of groups that the batch names are read; see `keyed_table` for what that costs.
 
 A row is late if its island, joined with the open sessions that it touches, is closed under the watermark: so a row that
 is too old by itself is taken when an open session, or a newer row of the same batch, takes it.
@@ -173,7 +173,7 @@ class Sessions(OpenGroupsKernel):
         start, end = runs.start[runs.number], runs.end[runs.number]
         moved = with_column(with_column(held, START, start[:count]), END, end[:count])
         grown = (ints(held, START) != start[:count]) | (ints(held, END) != end[:count])
-        moved = with_column(moved, EPOCH, np.where(grown, 0, ints(held, EPOCH)))  # another window, emitted never yet
+        moved = with_column(moved, EPOCH, np.where(grown, 0, ints(held, EPOCH)))  # another window, never emitted
         fresh = with_column(with_column(fresh, START, start[count:]), END, end[count:])
         stored = np.bincount(runs.number[:count], minlength=len(runs.start))
         output.events["windows_opened"] += int((stored == 0).sum())

@@ -6,8 +6,8 @@ received so far, those of the same batch included; with it, when the watermark h
 lateness). The window of a row is the one that it triggers: a row is late when that one is closed, and is then in no
 other either.
 
-Stored are the partials per group and moment, in buckets by key (see `keyed`), as long as some trigger may still need
-them. The number of rows of a moment minus its emissions is the number of triggers that wait.
+The partials per group and moment are stored in buckets by key (see `keyed_table`) as long as some trigger needs them.
+The number of rows of a moment minus its emissions is the number of triggers that wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from eventide.kernels.vector.intervals import by_group_and_time, last_at_or_befo
 from eventide.plan.windows import Slide
 
 _STATUS = (pa.field(EPOCH, pa.int32()), pa.field(HASH, pa.int64()))
-_ROWS = AggregateSpec("rows", "count", (), (), pa.int64())  # behind the user's aggregates: how many rows a moment has
+_ROWS = AggregateSpec("rows", "count", (), (), pa.int64())  # after the user's aggregates: how many rows a moment has
 _RANGE = "range"
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from eventide.errors import OptionError
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
-from eventide.kernels.contract import Gauges, InputSpec, Kernel
+from eventide.kernels.contract import ROWTIME, Gauges, InputSpec, Kernel
 from eventide.kernels.logic.aggregate_at_close import AggregateAtClose
 from eventide.kernels.logic.aggregate_early import AggregateEarly
 from eventide.kernels.logic.aggregate_unbounded import AggregateUnbounded
@@ -30,7 +30,8 @@ class WindowedAggregation:
     """Rows grouped by keys and `window`. Times in microseconds.
 
     `keys` and `originals` pair the user's names with packed columns. `max_groups` is how many groups a window may hold
-    in one shard; of sessions, how many may be open. `sources` name the inputs, which are alike.
+    in one shard; of sessions, how many may be open. `sources` name the inputs, which are alike. `changes` is the packed
+    column that says of rows of a change log whether they are added (1) or taken back (-1).
     """
 
     window: Window
@@ -43,6 +44,7 @@ class WindowedAggregation:
     every: int | None = None
     max_groups: int | None = None
     sources: tuple[str, ...] = ("",)
+    changes: str | None = None
 
     def __post_init__(self) -> None:
         check_window(self.window)
@@ -54,6 +56,8 @@ class WindowedAggregation:
             self._check_slide()
         if isinstance(self.window, Unbounded) and self.emit not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
             raise OptionError("groups without a window never close", help="write EMIT ON UPDATE or EMIT CHANGES")
+        if self.changes is not None and isinstance(self.window, Session | Slide):
+            raise OptionError("rows of a change log have no sessions and no sliding windows", help="use another window")
 
     def _check_slide(self) -> None:
         if self.emit not in _ONCE:
@@ -81,7 +85,9 @@ class WindowedAggregation:
 
     @property
     def main_schema(self) -> pa.Schema:
-        return main_schema(self.aggregation(()))
+        schema = main_schema(self.aggregation(()))
+        is_timed = isinstance(self.window, Unbounded)
+        return schema.append(pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))) if is_timed else schema
 
     @property
     def tick_every(self) -> int | None:
@@ -105,16 +111,18 @@ class WindowedAggregation:
         return watermark - (self.horizon if isinstance(self.window, Slide) else self.allowed_lateness)
 
     def aggregation(self, lead: tuple[str, ...], status: tuple[pa.Field, ...] = ()) -> Aggregation:
-        return Aggregation(lead, [packed for _, packed in self.keys], self.key_types, self.aggregates, status)
+        keys = [packed for _, packed in self.keys]
+        return Aggregation(lead, keys, self.key_types, self.aggregates, status, self.changes)
 
     def fingerprint(self) -> str:
         keys = ",".join(map(str, self.key_types))
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
-        return f"{self._layout()};keys={keys};aggregates={aggregates}"
+        changes = "" if self.changes is None else ";of changes"
+        return f"{self._layout()};keys={keys};aggregates={aggregates}{changes}"
 
     def prefold(self) -> Prefold | None:
         """How rows may be folded before the kernel gets them; None if it needs them one by one."""
-        if isinstance(self.window, Session | Slide | Unbounded):
+        if isinstance(self.window, Session | Slide | Unbounded) or self.changes is not None:
             return None
         if not self._only_at_close or not self.aggregation(()).is_simple:
             return None
@@ -152,4 +160,4 @@ class WindowedAggregation:
             case Slide(lookback=lookback, lookahead=lookahead):
                 return f"slide/1;lookback={lookback};lookahead={lookahead}"
             case Unbounded():
-                return "unbounded/1"
+                return "unbounded/2"

@@ -94,7 +94,7 @@ class KeyedTable:
 
     `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
     if `due` is np.maximum. `waiting` adds up what the summary calls so, or is np.minimum for a kernel that notes there
-    what its rows go back to. A bucket shall have about `per_bucket` rows.
+    what its rows go back to. A bucket should have about `per_bucket` rows.
     """
 
     def __init__(

@@ -27,10 +27,10 @@ HASH = "hash"
 PER_PART = 512  # rows, of a slot with few parts
 _PER_LARGE_PART = 2048  # of one with many: each part costs a batch that touches them all a call of the store
 _FEW_BITS, _MOST_BITS = 6, 12
-_MOST_SLOTS = 128  # that rows shall lie in
+_MOST_SLOTS = 128  # that rows may be spread over
 _GROWTH = 2  # bits that a slot gets beyond what it needs, so that it need not be spread anew soon
 _MOST_BLOBS = 8
-_AT_ONCE = 1_000_000  # rows in the hand
+_AT_ONCE = 1_000_000  # rows that are read
 _FIELDS = ("number", "shift", "place", "bits", "rows", "first", "last")
 _DIRECTORY_SCHEMA = pa.schema([(name, pa.int64()) for name in _FIELDS])
 

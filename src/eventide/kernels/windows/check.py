@@ -1,4 +1,4 @@
-"""Windows that cannot be: refused where a kernel or a plan is made of them."""
+"""Impossible windows: refused where a kernel or a plan would be made of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Files whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered, projected and
 packed.
 
-It changes no outcome, so a plan's identity does not know of it. A input says why it was not fused, for EXPLAIN.
+It changes no outcome, so a plan's identity does not know of it. An input says why it was not fused, for EXPLAIN.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from eventide.plan.logical import Explode, Filter, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
+from eventide.tasks.struct_types import arrow_type
 
 
 def fuse_scans(plan: Physical) -> Physical:
@@ -41,7 +42,7 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
         raise NotPortableError("whether a row is empty is judged by Spark")
     columns = {column.name: column.type for column in source.columns}
     time = _time_column(input, columns)
-    names, conditions = source_names({name: type for name, type in columns.items() if type in TYPES}), []
+    names, conditions = source_names({name: type for name, type in columns.items() if _is_read(source, type)}), []
     for step in input.steps:
         if isinstance(step, Filter):
             conditions.append(_compiled(step.condition, names, columns))
@@ -60,6 +61,12 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
     return Fusion(
         tuple((name, type) for name, type in columns.items() if name in used), time, condition, packed, identity
     )
+
+
+def _is_read(source: Source, type: str) -> bool:
+    if source.options.get("format", "json") == "json":
+        return arrow_type(type) is not None
+    return type in TYPES
 
 
 def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:

@@ -1,4 +1,4 @@
-"""Columns of an input with the same SQL travel to the operator once, be it as key, input or original."""
+"""Columns of an input with the same SQL travel to the operator once, whether as key, input or original."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def _renamed(operator: Operator, by_side: dict[int, dict[str, str]]) -> Operator
             return replace(operator, aggregates=tuple(calls))
         case RankRows():
             order = [replace(key, column=by_side[0][key.column]) for key in operator.order]
-            return replace(operator, order=tuple(order))
+            told = operator.told
+            if told is not None:
+                told = replace(told, shown=tuple(dict.fromkeys(by_side[0][name] for name in told.shown)))
+            return replace(operator, order=tuple(order), told=told)
         case JoinRows():
             left, right = (
                 tuple(replace(column, sql=by_side[side][column.sql]) for column in columns)

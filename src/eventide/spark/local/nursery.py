@@ -64,7 +64,7 @@ class Nursery:
         environment = {**os.environ, _SEED: os.environ.get(_SEED, "0")}
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(door))
-            listening.listen(128)  # who asks early waits until all is loaded, and is faster than alone still
+            listening.listen(128)  # whoever asks early waits until all is loaded, which is still faster than alone
             command = [sys.executable, "-m", "eventide.spark.local.nursery", str(listening.fileno())]
             options: dict[str, Any] = {"pass_fds": [listening.fileno()], "start_new_session": True}
             self._process = subprocess.Popen(

@@ -40,7 +40,7 @@ def is_wanted(option: bool | None) -> bool:
 
 
 def speed_of(master: str, java: str, scratch: Path, option: bool | None) -> Ordinary:
-    """For a Spark that will be started. `java` is what Java says of its version, `scratch` Spark's own folder."""
+    """For a Spark that will be started. `java` is what Java says about its version, `scratch` Spark's own folder."""
     return LocalSpeed(java, scratch) if is_local(master) and is_wanted(option) else Ordinary()
 
 

@@ -1,0 +1,5 @@
+-- Bids into files, each with its day and its minute.
+CREATE STREAM q10 AS
+SELECT auction, bidder, price, dateTime, extra,
+  DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS dt, DATE_FORMAT(dateTime, 'HH:mm') AS hm
+FROM bid;
