@@ -12,8 +12,8 @@ PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/tes
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
-# The tests of the postgres sink are skipped where no server is available.
-WITH_POSTGRES := scripts/postgres.sh &&
+# The tests of the postgres sink and of kafka are skipped where no server is available.
+WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh &&
 
 .PHONY: help setup demo test test-slow test-pure lint bench bench-bar nexmark soak clean
 
@@ -40,11 +40,11 @@ $(ARCHIVE): $(READY) src/eventide/spark/local/class_archive.py
 	@touch $@
 
 test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, in parallel, the others on local Spark
-	@$(WITH_JAVA) $(WITH_POSTGRES) PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_SERVERS) PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
 test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and row by row
 	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime tests/admission
-	@$(WITH_JAVA) $(WITH_POSTGRES) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_SERVERS) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-pure: setup ## the tests of the packages that must work without Spark, with pyspark made unimportable
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -p without_pyspark $(PURE_TESTS)
@@ -65,7 +65,7 @@ nexmark: setup $(BENCH_READY) $(ARCHIVE) ## the queries of Nexmark beside native
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.nexmark $(NEXMARK_ARGS)
 
 soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or repeated
-	@$(WITH_JAVA) $(WITH_POSTGRES) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
+	@$(WITH_JAVA) $(WITH_SERVERS) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

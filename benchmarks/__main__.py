@@ -21,7 +21,7 @@ from benchmarks.engines.limit import Limit
 from benchmarks.engines.peer import peers
 from benchmarks.figures import OURS
 from benchmarks.report import Report
-from benchmarks.workloads import EVERYTHING, MILLION, OTHERS, TUMBLING, Workload
+from benchmarks.workloads import EVERYTHING, JOINS, MILLION, ONE_SHOT_JOINS, OTHERS, TUMBLING, Workload
 
 BAR_LONG_RUN, LONG_RUN = 40 * MILLION, 100 * MILLION
 MEMORY_WORKLOAD = "json, 100k keys"
@@ -51,7 +51,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen(given: argparse.Namespace) -> list[Workload]:
-    workloads = (*TUMBLING, *OTHERS) if given.bar else EVERYTHING
+    workloads = (*TUMBLING, *OTHERS, *JOINS, *ONE_SHOT_JOINS) if given.bar else EVERYTHING
     unknown = set(given.only or ()) - {workload.name for workload in workloads}
     if unknown:
         raise SystemExit(f"no such workload: {', '.join(sorted(unknown))}; --list names them")
@@ -66,7 +66,7 @@ def say(line: str) -> None:
 
 def measured(given: argparse.Namespace) -> Report:
     if given.bar:
-        results, problems = suite.comparison(chosen(given), [], given.repeat, say, is_judged)
+        results, problems = suite.comparison(chosen(given), [Limit()], given.repeat, say, is_judged)
     else:
         one_shots: list[OneShot] = [Limit(), *peers(dict(one.split("=", 1) for one in given.peer))]
         results, problems = suite.comparison(chosen(given), one_shots, given.repeat, say)

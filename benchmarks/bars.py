@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.figures import COLD, CPU, GROWTH, OURS, SINGLE, SPEED, STATE_GROWTH, Figure, Results, advantage, spread
-from benchmarks.workloads import MILLION, OTHERS, TUMBLING, Workload
+from benchmarks.workloads import JOINS, MILLION, ONE_SHOT_JOINS, OTHERS, TUMBLING, Workload
 
 MEMORY_STATE = "native, memory"
 ROCKSDB_STATE = "native, RocksDB"
 COLD_START = "cold start"
 LONG_RUN = "long run"
+ONE_SHOT = "DuckDB, one shot"
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,21 @@ def floor_bars(workload: Workload) -> tuple[Bar, ...]:
     return tuple(AtLeast(workload.name, SINGLE, native, 0.5) for native in (ROCKSDB_STATE, MEMORY_STATE))
 
 
+def join_bars(workload: Workload) -> tuple[Bar, ...]:
+    """Against native Spark's join of two streams."""
+    return (
+        AtLeast(workload.name, SPEED, ROCKSDB_STATE, 2.0),
+        AtLeast(workload.name, SPEED, MEMORY_STATE, 1.0),
+        AtLeast(workload.name, CPU, ROCKSDB_STATE, 2.0),
+    )
+
+
 BARS: tuple[Bar, ...] = (
     *(bar for workload in TUMBLING for bar in (*speed_bars(workload), *cpu_bars(workload))),
     *floor_bars(TUMBLING[0]),
     *(AtLeast(workload.name, SPEED, ROCKSDB_STATE, 1.0) for workload in OTHERS),
+    *(bar for workload in JOINS for bar in join_bars(workload)),
+    *(AtLeast(workload.name, CPU, ONE_SHOT, 0.1) for workload in ONE_SHOT_JOINS),
     AtMost(COLD_START, COLD, 15.0),
     AtMost(LONG_RUN, GROWTH, 1.1),
     AtMost(LONG_RUN, STATE_GROWTH, 1.1),

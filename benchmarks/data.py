@@ -13,7 +13,16 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.workloads import DISORDER_MS, EVENTS_PER_SECOND, FILES_PER_BATCH, LATE_BY_MS, Data, Workload
+from benchmarks.workloads import (
+    DISORDER_MS,
+    EVENTS_PER_SECOND,
+    FILES_PER_BATCH,
+    LATE_BY_MS,
+    LEFT,
+    RIGHT,
+    Data,
+    Workload,
+)
 
 FIRST_MS = 1_000_000_000_000
 COPY_OPTIONS = {"json": "FORMAT json", "parquet": "FORMAT parquet, ROW_GROUP_SIZE 131072"}
@@ -52,7 +61,10 @@ class Plan:
 def plan(workload: Workload) -> Plan:
     size, singles = workload.batch_rows, workload.single_rows
     count = workload.warm_batches + workload.batches
-    whole = [Span(batch, batch * size, size, has_late_rows=batch >= workload.warm_batches) for batch in range(count)]
+    files = files_per_batch(workload.data)
+    whole = [
+        Span(batch, batch * size, size, files, has_late_rows=batch >= workload.warm_batches) for batch in range(count)
+    ]
     end = count * size
     single = [Span(count + number, end + number, 1, files=1, shift_ms=-1_000) for number in range(singles)]
     closing = Span(count + singles, end + singles, 1, files=1, shift_ms=20_000)
@@ -65,16 +77,27 @@ def write(data: Data, spans: Iterable[Span], folder: Path) -> dict[int, list[Pat
     with duckdb.connect() as database:
         for span in spans:
             for part in range(span.files):
-                path = folder / f"{span.batch:06d}-{part}.{data.format}"
-                database.execute(f"COPY ({rows_sql(data, span, part)}) TO '{path}' ({COPY_OPTIONS[data.format]})")
-                moment = FIRST_MS // 1000 + span.batch * FILES_PER_BATCH + part
-                os.utime(path, (moment, moment))
-                made.setdefault(span.batch, []).append(path)
+                for side, number in enumerate(data.sides or ("",)):
+                    path = folder / number / f"{span.batch:06d}-{part}.{data.format}"
+                    path.parent.mkdir(exist_ok=True)
+                    rows = rows_sql(data, span, part, side)
+                    database.execute(f"COPY ({rows}) TO '{path}' ({COPY_OPTIONS[data.format]})")
+                    moment = FIRST_MS // 1000 + span.batch * FILES_PER_BATCH + part
+                    os.utime(path, (moment, moment))
+                    made.setdefault(span.batch, []).append(path)
     return made
 
 
-def rows_sql(data: Data, span: Span, part: int) -> str:
-    """Rows of one file, by number; a duplicate has the number of the row before it, so all its columns are the same."""
+def files_per_batch(data: Data) -> int:
+    """Of one input: those of all inputs make a batch."""
+    return FILES_PER_BATCH // max(1, len(data.sides))
+
+
+def rows_sql(data: Data, span: Span, part: int, side: int = 0) -> str:
+    """Rows of one file, by number; a duplicate has the number of the row before it, so all its columns are the same.
+
+    The value of a join's row follows from its key and its time, so that it does not matter which of several is taken.
+    """
     first, end = (span.first + span.rows * cut // span.files for cut in (part, part + 1))
     number = f"i - (i % {data.duplicate_one_in} = {data.duplicate_one_in - 1})::INT" if data.duplicate_one_in else "i"
     late = f" - (n % {data.late_one_in} = 7)::INT * {LATE_BY_MS}" if data.late_one_in and span.has_late_rows else ""
@@ -84,7 +107,7 @@ def rows_sql(data: Data, span: Span, part: int) -> str:
     )
     columns = {
         "k": f"printf('visitor-%08d', {key})" if data.text_keys else key,
-        "v": "(hash(n, 3) % 1000)::BIGINT",
+        "v": f"(hash({key}, ({event_ms}) // 2) % 1000)::BIGINT" if data.sides else "(hash(n, 3) % 1000)::BIGINT",
         "ts": f"({event_ms}) // 2 * 2",
         "id": "n",
     }
@@ -96,10 +119,13 @@ def rows_sql(data: Data, span: Span, part: int) -> str:
         if name not in columns
     }
     chosen = ", ".join(f"{(columns | extra)[name]} AS {name}" for name in data.columns)
-    return f"SELECT {chosen} FROM (SELECT {number} AS n FROM range({first}, {end}) AS numbers(i))"
+    own = f" WHERE i % {len(data.sides)} = {side}" if data.sides and span.rows > 1 else ""
+    return f"SELECT {chosen} FROM (SELECT {number} AS n FROM range({first}, {end}) AS numbers(i){own})"
 
 
 def link(files: Iterable[Path], folder: Path) -> None:
-    """Let an engine that watches `folder` see the files."""
+    """Let an engine that watches `folder` see the files; those of a side in a folder of that name."""
     for path in files:
-        os.link(path, folder / path.name)
+        target = folder / path.parent.name if path.parent.name in (LEFT, RIGHT) else folder
+        target.mkdir(exist_ok=True)
+        os.link(path, target / path.name)

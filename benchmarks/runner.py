@@ -179,7 +179,7 @@ def measure_one_shot(engine: OneShot, material: Material) -> Sample:
     """Over the files of the measured batches, in a separate folder."""
     with tempfile.TemporaryDirectory(prefix="bench-once-") as folder:
         data.link(material.of(material.plan.measured), Path(folder))
-        found = engine.compute(material.workload, sorted(Path(folder).iterdir()))
+        found = engine.compute(material.workload, sorted(path for path in Path(folder).rglob("*") if path.is_file()))
     if found.totals != material.all_windows:
         raise WrongResult(
             f"{material.workload.name}: {engine.name} returned {found.totals}, but {material.all_windows} is right"

@@ -34,7 +34,8 @@ def comparison(
             runner.heat(engine)
         for workload in workloads:
             wanted = [engine for engine in engines if is_wanted(workload.name, engine.name)]
-            found, failed = runner.compare_all([workload], wanted, one_shots, repeat, say)
+            beside = [one_shot for one_shot in one_shots if is_wanted(workload.name, one_shot.name)]
+            found, failed = runner.compare_all([workload], wanted, beside, repeat, say)
             results.update(found)
             problems += failed
         return results, problems

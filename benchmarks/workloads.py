@@ -43,7 +43,37 @@ class Slide:
     lookback_ms: int = 10_000
 
 
-Window = Tumble | Hop | Session | Slide
+@dataclass(frozen=True)
+class IntervalJoin:
+    """Left rows with right rows of the same key that are at most `within_ms` later."""
+
+    within_ms: int
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class TumbleJoin:
+    """Rows of both sides in the same pane."""
+
+    size_ms: int
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class AsofJoin:
+    """Every left row with the newest right row that is not later. Structured Streaming has nothing like it."""
+
+
+@dataclass(frozen=True)
+class SessionJoin:
+    """Rows of sessions that overlap, a gap after their last row included. Nor this."""
+
+    gap_ms: int = 1_001
+
+
+Join = IntervalJoin | TumbleJoin | AsofJoin | SessionJoin
+Window = Tumble | Hop | Session | Slide | Join
+LEFT, RIGHT = "orders", "payments"  # the folders of a join's inputs
 
 
 @dataclass(frozen=True)
@@ -56,6 +86,7 @@ class Data:
     extra_columns: int = 0
     late_one_in: int = 0
     duplicate_one_in: int = 0
+    sides: tuple[str, ...] = ()  # a folder for each; each has its part of the rows
 
     @property
     def has_ids(self) -> bool:
@@ -86,7 +117,7 @@ class Workload:
 
     @property
     def has_native(self) -> bool:
-        return not isinstance(self.window, Slide)
+        return not isinstance(self.window, Slide | AsofJoin | SessionJoin)
 
     def smaller(self, factor: float) -> Workload:
         return replace(self, batch_rows=max(FILES_PER_BATCH, int(self.batch_rows * factor)))
@@ -131,5 +162,27 @@ OTHERS = (
     Workload("wide rows", Data(keys=100_000, extra_columns=27), batch_rows=200_000),
     Workload("text keys", Data(keys=100_000, text_keys=True), batch_rows=400_000),
 )
+
+
+def joins(keys: int) -> tuple[Workload, ...]:
+    """Half of the events are on each side; the bound is as wide as a row's key needs for one partner on average."""
+    width = keys * 2 * 1_000 // EVENTS_PER_SECOND
+    data = Data(keys=keys, sides=(LEFT, RIGHT))
+    return tuple(
+        Workload(f"{name}, {label(keys)} keys", data, window, batch_rows=400_000, batches=3)
+        for name, window in {
+            "interval join": IntervalJoin(width),
+            "interval left join": IntervalJoin(width, outer=True),
+            "tumbling join": TumbleJoin(width),
+            "tumbling left join": TumbleJoin(width, outer=True),
+        }.items()
+    )
+
+
+JOINS = (*joins(1_000), *joins(100_000))
+ONE_SHOT_JOINS = tuple(
+    Workload(name, Data(keys=100_000, sides=(LEFT, RIGHT)), window, batch_rows=400_000, batches=3)
+    for name, window in {"as-of join": AsofJoin(), "session join": SessionJoin()}.items()
+)
 SLIDING = (Workload("sliding 10 s", window=Slide(), batch_rows=100_000),)
-EVERYTHING = (*TUMBLING, *BATCH_SIZES, *OTHERS, *SLIDING)
+EVERYTHING = (*TUMBLING, *BATCH_SIZES, *OTHERS, *SLIDING, *JOINS, *ONE_SHOT_JOINS)

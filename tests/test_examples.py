@@ -54,10 +54,10 @@ def test_late_rows(db_factory: DatabaseFactory, capsys: pytest.CaptureFixture[st
 def test_orders_and_payments(db_factory: DatabaseFactory, capsys: pytest.CaptureFixture[str]) -> None:
     found = load("orders_and_payments").main(db_factory())
     assert sorted((order, amount) for order, _, amount, _ in found["paid"]) == [("o1", 4.5), ("o4", 12.0)]
-    assert sorted(order for order, _, _ in found["unpaid"]) == ["o2", "o3"]
+    assert sorted((row[0], row[3]) for row in found["unpaid"]) == [("o2", "Bob"), ("o3", None)]
     assert [(f"{start:%H:%M}", orders, total) for start, orders, total in found["revenue"]] == [("12:00", 1, 4.5)]
     out = capsys.readouterr().out
-    assert "ALERT  o2 (coffee), ordered at 12:01, has not been paid\n" in out
+    assert "ALERT  o2 (coffee), ordered at 12:01 by Bob, 0170 22, has not been paid\n" in out
     assert "paid   o1 (tea), 4.5 after 0:03:00\n" in out
     assert "late   a row of payments at 12:10, for o2\n" in out
 

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),
     "connectors": (
         {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},
-        {"pyspark", "pyarrow", "psycopg"},
+        {"pyspark", "pyarrow", "numpy", "psycopg", "confluent_kafka"},
     ),
     "result": ({"errors"}, {"pyarrow", "pandas"}),
     "spark": (

@@ -9,9 +9,26 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import eventide
+from benchmarks.data import files_per_batch
 from benchmarks.engines.contract import Written, written_below
 from benchmarks.totals import Totals, totals_of
-from benchmarks.workloads import FILES_PER_BATCH, LAG_MS, Data, Hop, Session, Slide, Tumble, Window, Workload
+from benchmarks.workloads import (
+    LAG_MS,
+    LEFT,
+    RIGHT,
+    AsofJoin,
+    Data,
+    Hop,
+    IntervalJoin,
+    Join,
+    Session,
+    SessionJoin,
+    Slide,
+    Tumble,
+    TumbleJoin,
+    Window,
+    Workload,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +54,11 @@ class EventideRun:
         self.db = db
         self._checkpoint = checkpoint
         self._totals = Totals()
-        db.execute(source_sql(workload.data, watched))
+        for side in workload.data.sides:
+            (watched / side).mkdir(exist_ok=True)
+            db.execute(source_sql(workload.data, watched / side, side))
+        if not workload.data.sides:
+            db.execute(source_sql(workload.data, watched))
         db.execute(stream_sql(workload.window))
         db.foreach("o", self._add)
 
@@ -57,18 +78,20 @@ class EventideRun:
         self.db.close()
 
 
-def source_sql(data: Data, watched: Path) -> str:
+def source_sql(data: Data, watched: Path, name: str = "s") -> str:
     columns = ", ".join(f"{name} {type}" for name, type in data.columns.items())
     ids = f", DEDUPLICATE BY id WITHIN {interval(LAG_MS)}" if data.has_ids else ""
     return f"""
-        CREATE SOURCE s ({columns},
+        CREATE SOURCE {name} ({columns},
           EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - {interval(LAG_MS)}{ids})
         WITH ('connector' = 'files', 'path' = '{watched}', 'format' = '{data.format}',
-          'max_files_per_batch' = '{FILES_PER_BATCH}')
+          'max_files_per_batch' = '{files_per_batch(data)}')
     """
 
 
 def stream_sql(window: Window) -> str:
+    if isinstance(window, IntervalJoin | TumbleJoin | AsofJoin | SessionJoin):
+        return f"CREATE STREAM o AS SELECT l.v AS n, r.v AS t, l.k AS m FROM {LEFT} l {join_sql(window)} ON l.k = r.k"
     return f"""
         CREATE STREAM o AS SELECT window_start, k, count(*) AS n, sum(v) AS t, max(v) AS m
         FROM s GROUP BY k, {window_sql(window)}
@@ -85,6 +108,21 @@ def window_sql(window: Window) -> str:
             return f"SESSION(ts, {interval(gap)})"
         case Slide(lookback):
             return f"slidingwindow('ms', {lookback})"
+        case _:
+            raise ValueError(f"{window} is a join")
+
+
+def join_sql(join: Join) -> str:
+    """The words of the join, up to its ON."""
+    match join:
+        case IntervalJoin(within, outer):
+            return f"{'LEFT ' if outer else ''}JOIN {RIGHT} r WITHIN ({interval(0)}, {interval(within)})"
+        case TumbleJoin(size, outer):
+            return f"{'LEFT ' if outer else ''}JOIN {RIGHT} r WITHIN TUMBLE({interval(size)})"
+        case AsofJoin():
+            return f"ASOF JOIN {RIGHT} r MATCH_CONDITION (l.ts >= r.ts)"
+        case SessionJoin(gap):
+            return f"JOIN {RIGHT} r WITHIN SESSION({interval(gap)})"
 
 
 def interval(milliseconds: int) -> str:

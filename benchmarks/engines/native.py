@@ -13,9 +13,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from benchmarks.data import files_per_batch
 from benchmarks.engines.contract import Written, written_below
 from benchmarks.totals import Totals, totals_of
-from benchmarks.workloads import FILES_PER_BATCH, LAG_MS, Data, Hop, Session, Slide, Tumble, Window, Workload
+from benchmarks.workloads import LAG_MS, Data, Hop, IntervalJoin, Session, Tumble, TumbleJoin, Window, Workload
 from eventide.spark.session import default_shards, streaming_session
 
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
@@ -49,7 +50,7 @@ class NativeRun:
     def __init__(self, session: SparkSession, workload: Workload, watched: Path, checkpoint: Path) -> None:
         self._totals = Totals()
         self._checkpoint = checkpoint
-        results = windowed(events(session, workload.data, watched), workload.window)
+        results = computed(session, workload, watched)
         writer = results.writeStream.outputMode("append").foreachBatch(self._add)
         self._writer = writer.option("checkpointLocation", str(checkpoint))
         self._query: StreamingQuery | None = None
@@ -74,9 +75,32 @@ class NativeRun:
             self._query.stop()
 
 
+def computed(session: SparkSession, workload: Workload, watched: Path) -> DataFrame:
+    data, window = workload.data, workload.window
+    if not isinstance(window, IntervalJoin | TumbleJoin):
+        return windowed(events(session, data, watched), window)
+    for side in data.sides:
+        (watched / side).mkdir(exist_ok=True)
+    left, right = (events(session, data, watched / side) for side in data.sides)
+    return joined(left, right.withColumnsRenamed({"k": "rk", "v": "rv", "time": "rtime"}), window)
+
+
+def joined(left: DataFrame, right: DataFrame, join: IntervalJoin | TumbleJoin) -> DataFrame:
+    how = "left" if join.outer else "inner"
+    if isinstance(join, IntervalJoin):
+        within = F.expr(f"rtime BETWEEN time AND time + INTERVAL {join.within_ms} MILLISECONDS")
+        pairs = left.join(right, (F.col("k") == F.col("rk")) & within, how)
+    else:
+        size = f"{join.size_ms} milliseconds"
+        left = left.withColumn("pane", F.window("time", size))
+        right = right.withColumn("rpane", F.window("rtime", size))
+        pairs = left.join(right, (F.col("k") == F.col("rk")) & (F.col("pane") == F.col("rpane")), how)
+    return pairs.select(F.col("v").alias("n"), F.col("rv").alias("t"), F.col("k").alias("m"))
+
+
 def events(session: SparkSession, data: Data, watched: Path) -> DataFrame:
     schema = ", ".join(f"{name} {type}" for name, type in data.columns.items())
-    reader = session.readStream.schema(schema).option("maxFilesPerTrigger", str(FILES_PER_BATCH))
+    reader = session.readStream.schema(schema).option("maxFilesPerTrigger", str(files_per_batch(data)))
     rows = reader.format(data.format).load(str(watched)).withColumn("time", F.timestamp_millis("ts"))
     rows = rows.withWatermark("time", f"{LAG_MS} milliseconds")
     return rows.dropDuplicatesWithinWatermark(["id"]) if data.has_ids else rows
@@ -94,5 +118,5 @@ def bounds(window: Window) -> Column:
             return F.window("time", f"{size} milliseconds", f"{slide} milliseconds")
         case Session(gap):
             return F.session_window("time", f"{gap} milliseconds")
-        case Slide():
-            raise ValueError("Structured Streaming has no window per row")
+        case _:
+            raise ValueError(f"Structured Streaming has no {window}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from eventide.database import Database, connect
     from eventide.errors import EventideError
     from eventide.eventtime.registry import event_time_types
-    from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, stream, tumble
+    from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, stream, table, tumble
     from eventide.kernels.aggregates import aggregates
     from eventide.result import Result
     from eventide.spark.frames import configure
@@ -31,6 +31,7 @@ __all__ = [
     "session",
     "slide",
     "stream",
+    "table",
     "tumble",
 ]
 
@@ -49,6 +50,7 @@ _HOMES = {
     "session": "eventide.fluent",
     "slide": "eventide.fluent",
     "stream": "eventide.fluent",
+    "table": "eventide.fluent",
     "tumble": "eventide.fluent",
 }
 

@@ -116,10 +116,13 @@ class Database:
             return result
 
     def _execute(self, statement: st.Statement) -> Result:
-        if isinstance(statement, st.CreateSource | st.CreateStream | st.CreateSink | st.CreateView):
+        if isinstance(statement, st.Create):
             return text_result("status", [self._definitions.create(statement)])
         if isinstance(statement, st.Drop):
             return text_result("status", [self._definitions.drop(statement)])
+        if isinstance(statement, st.RefreshTable):
+            news = self._engine.tables.read(self.catalog.table(statement.name))
+            return text_result("status", [f"{statement.name} {'is read anew' if news else 'is as it was'}"])
         if isinstance(statement, st.Show):
             return list_objects(self.catalog, statement.what)
         if isinstance(statement, st.Describe):

@@ -33,7 +33,7 @@ class Definitions:
         self._engine = engine
         self._spools = spools
         self._streams = streams
-        self._restored = {*catalog.sources, *catalog.streams, *catalog.sinks, *catalog.views}
+        self._restored = set(catalog.names)
 
     def create(self, statement: st.Create) -> str:
         """Do what a CREATE says; returns what was done. One that is in the checkpoint already must mean the same."""
@@ -61,8 +61,8 @@ class Definitions:
         name = before.definition(statement.name).name
         if statement.kind == "stream":
             self._remove_stream(name)
-        elif statement.kind == "source":
-            self._remove_source(name)
+        elif statement.kind in ("source", "table"):
+            self._remove_input(name)
         elif statement.kind == "sink":
             self._reopen(_read_by(before.sinks[name], before))
         self._restored.discard(name)
@@ -74,9 +74,9 @@ class Definitions:
         return next((kept for kept in self._restored if kept.lower() == name.lower()), name)
 
     def _realise(self, statement: st.Create, name: str, before: Catalog) -> None:
-        if isinstance(statement, st.CreateSource):
-            if statement.or_replace and name in before.sources:
-                self._remove_source(name)
+        if isinstance(statement, st.CreateSource | st.CreateTable):
+            if statement.or_replace:
+                self._remove_input(name)
         elif isinstance(statement, st.CreateStream):
             if statement.or_replace and name in before.streams:
                 self._remove_stream(name)
@@ -134,8 +134,10 @@ class Definitions:
             help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
             raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
 
-    def _remove_source(self, name: str) -> None:
-        shutil.rmtree(self._layout.source(name), ignore_errors=True)
+    def _remove_input(self, name: str) -> None:
+        """Forget what was written to a source, or read of a table."""
+        for folder in (self._layout.source(name), self._layout.tables / name):
+            shutil.rmtree(folder, ignore_errors=True)
         self._spools.forget(name)
 
     def _remove_stream(self, name: str) -> None:

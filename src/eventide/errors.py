@@ -69,13 +69,12 @@ class UnreadableFileError(SourceError):
     """A file of a source is damaged, or may not be read."""
 
     fault = "external"
-    retryable = True
 
     @classmethod
     def of(cls, path: str, cause: str) -> Self:
         return cls(
             f"the file {path} cannot be read: {cause}",
-            help="mend it or take it away, and run the stream again: it goes on from where it was",
+            help="repair or remove it, and run the stream again: it goes on from where it was",
         )
 
     @property

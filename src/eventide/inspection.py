@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from eventide.diagnose.describe import describe_columns, describe_object
 from eventide.diagnose.observe import metrics_of
+from eventide.diagnose.table_words import table_lines
 from eventide.diagnose.why import Seen, why
 from eventide.plan.explain import explain
-from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.planner import plan
 from eventide.result import Result
 from eventide.sql import statements as st
@@ -36,7 +37,9 @@ class Inspection:
         self._streams = streams
 
     def rows(self, name: str) -> pa.Table:
-        """All rows of a stream so far, corrections of replays last, or its late rows."""
+        """All rows of a stream so far, corrections of replays last, or its late rows, or those of a table."""
+        if name in self._catalog.tables:
+            return self._engine.tables.rows(self._catalog.tables[name])
         stream, is_late = self._catalog.resolve_readable(name)
         running = self._streams.open(stream)
         if is_late:
@@ -61,7 +64,7 @@ class Inspection:
             late = self._streams.open(self._catalog.late_names[name])
             return describe_object(late_schema(late.compiled.originals))
         definition = self._catalog.definition(name)
-        if isinstance(definition, Source):
+        if isinstance(definition, Source | Table):
             return describe_object(definition)
         if isinstance(definition, st.CreateView):
             return describe_columns(self._catalog.lower_view(definition)[-1].query.outputs)
@@ -88,7 +91,7 @@ class Inspection:
         """In words: what a stream is waiting for."""
         now = time.time_ns() // 1000
         seen = self._seen(stream, now)
-        return why(
+        told = why(
             seen.stream,
             seen.account,
             watermark=seen.watermark,
@@ -96,6 +99,7 @@ class Inspection:
             idle=seen.idle,
             read=lambda name: self._seen(name, now),
         )
+        return "\n".join([told, *table_lines(self._streams.open(seen.stream.name).table_figures(), now)])
 
     def metrics(self) -> dict[str, Any]:
         """The figures of every stream, by name."""

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from eventide.spark.refreshing import Refreshing
 from eventide.sql.catalog import Catalog
 from eventide.storage.spool import Spools
 
@@ -28,6 +29,7 @@ class Streams:
         self._engine = engine
         self._spools = spools
         self._guard = guard
+        self._refreshing = Refreshing(self._refresh_tables)
         self.is_live = False
         self._clock: threading.Thread | None = None
 
@@ -39,6 +41,7 @@ class Streams:
 
     def process(self) -> None:
         """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""
+        self._refreshing.now()
         self._send_back()
         while True:
             for streams in self._levels():
@@ -102,10 +105,12 @@ class Streams:
         clock, self._clock = self._clock, None
         if clock is not None:
             clock.join()
+        self._refreshing.wait()
 
     def _keep_time(self) -> None:
         """While the streams run in the background, let them notice that time passes."""
         while self.is_live:
+            self._refreshing.in_background()
             with self._guard:
                 if self.is_live and self._send_back():
                     self.publish()
@@ -116,6 +121,9 @@ class Streams:
                     if stream.reads:
                         stream.publish()  # a stream that it reads may have got further without giving anything
             time.sleep(_HEARTBEAT_SECONDS)
+
+    def _refresh_tables(self) -> None:
+        self._engine.tables.keep_fresh(list(self._catalog.tables.values()))
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""
@@ -142,6 +150,7 @@ def _process_together(streams: list[RunningStream]) -> None:
     """Let streams process everything that is there; all of them work while we wait for the first."""
     for stream in streams:
         stream.start()
+        stream.take_tables()
         stream.publish()
     for stream in streams:
         stream.process()

@@ -127,6 +127,32 @@ def test_limits_of_a_source_are_a_table_of_their_own() -> None:
         load_app(SOURCE + limits.replace("gold", "titanium") + transform(sql="SELECT k FROM s"))
 
 
+TABLE = """
+[tables.users]
+columns = { k = "STRING", country = "STRING" }
+connector = "files"
+path = "users"
+format = "csv"
+header = true
+refresh = "10 minutes"
+"""
+
+
+def test_a_table_is_looked_up() -> None:
+    query = "SELECT k, country FROM s LEFT JOIN users USING (k)"
+    app = load_app(DECLARED + TABLE + transform('watermark_lag = "2 s"', sql=query))
+    written = catalog(f"""CREATE SOURCE s ({COLUMNS}, EVENT TIME ts TYPE unixtimestamp_ms);
+        CREATE TABLE users (k STRING, country STRING) WITH ('connector' = 'files', 'path' = 'users', 'format' = 'csv',
+          'header' = 'true', 'refresh' = '10 minutes');
+        CREATE STREAM o AS {query} WATERMARK(ts, INTERVAL '2' SECOND);""")
+    assert app.catalog.tables == written.tables and meaning(app.catalog) == meaning(written)
+    assert catalog(app.sql).tables == written.tables
+    with pytest.raises(EventideError, match=r"tables\.users has no connector"):
+        load_app(DECLARED + TABLE.replace('connector = "files"', "") + transform())
+    with pytest.raises(EventideError, match=r"tables\.users\.refresh: option 'refresh'"):
+        load_app(DECLARED + TABLE.replace("10 minutes", "often") + transform())
+
+
 def test_settings_are_what_connect_takes() -> None:
     conf = {"spark.driver.memory": "8g", "spark.ui.enabled": "false"}
     assert load_app(TOML).settings == Settings("state", "local[2]", conf, 3, False)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventide import Database, EventideError
+from eventide.tasks.date_format import PATTERNS
 from eventide.tasks.expressions import evaluate
 from eventide.tasks.portable import portable, source_names
 
@@ -21,6 +22,7 @@ Factory = Callable[..., Database]
 
 TIMES = "EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND"
 COLUMNS = f"k STRING, v BIGINT, d DOUBLE, b BOOLEAN, ts BIGINT, {TIMES}"
+STRUCT = "item STRUCT<price: BIGINT, at: TIMESTAMP, part: STRUCT<name: STRING, weight: DOUBLE>>"
 QUERIES = {
     "windows": "SELECT window_start, k, count(*) AS n, sum(v) AS t, max(d) AS m FROM s WHERE v % 7 <> 3 "
                "GROUP BY k, TUMBLE(ts, INTERVAL '2' SECOND)",
@@ -113,6 +115,37 @@ def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path:
     assert fused == plain
 
 
+STRUCTS = [
+    '{"item": {"price": 1, "at": "2024-01-01T00:00:00Z", "part": {"name": "a", "weight": 0.5}}, "ts": 1000}',
+    '{"item": {"price": 2, "at": "2024-01-01T00:00:00.25+01:00", "part": null, "other": 1}, "ts": 1100}',
+    '{"item": null, "ts": 1200}',
+    '{"item": {}, "ts": 1300}',
+    '{"ts": 1400}',
+    '{"item": {"price": "3"}, "ts": 1500}',
+    '{"item": {"price": 3.5}, "ts": 1600}',
+    '{"item": 3, "ts": 1700}',
+    '{"item": {"price": 4, "price": 5}, "ts": 1800}',
+    '{"item": {"part": {"name": 6, "weight": -0.0}}, "ts": 1900}',
+    '{"item": {"Price": 7, "at": "tomorrow"}, "ts": 2000}',
+    '{"item": [{"price": 8}], "ts": 2100}',
+]
+
+
+def test_fields_of_structs_are_the_same_whoever_reads_them(db: Database, tmp_path: Path) -> None:
+    query = "AS SELECT item.price, item.at, item.part.name, item.part.weight FROM s"
+    db.execute(f"""
+        CREATE SOURCE s ({STRUCT}, ts BIGINT, {TIMES}) WITH ('connector' = 'files', 'path' = '{tmp_path}');
+        CREATE STREAM fused {query};
+        CREATE STREAM plain WITH ('fused_scan' = 'false') {query};
+    """)
+    for number, line in enumerate(STRUCTS):
+        (tmp_path / f"{number}.json").write_text(line + "\n")
+    db.tick()
+    assert "tasks read" in db.explain("fused") and "tasks read" not in db.explain("plain")
+    assert outcome(db, "fused") == outcome(db, "plain")
+    assert {"1", "2", "null"} <= {json.dumps(row["price"]) for row in db.read("fused")}
+
+
 def test_duplicates_are_found_across_a_fused_scan_and_lines_left_to_spark(db: Database, tmp_path: Path) -> None:
     db.execute(f"""
         CREATE SOURCE s (id BIGINT, v BIGINT, ts BIGINT, {TIMES}, DEDUPLICATE BY id WITHIN INTERVAL '1' HOUR)
@@ -155,6 +188,16 @@ def test_folders_named_after_columns_are_left_to_spark(db: Database, tmp_path: P
     assert [(row["k"], row["t"]) for row in db.read("o")] == [(7, 1)]
 
 
+EVERY_ERA = [
+    None,
+    -1,
+    0,
+    86_399_999_999,
+    10**15 + 1,
+    -62_135_596_800_000_001,
+    -62_135_596_800_000_000,
+    253_402_300_800_000_000,
+]
 EXPRESSIONS = [
     "k", "k + i", "k - 3000000000", "k * k", "i * i", "i + 2147483647", "k / i", "k % i", "i % 3", "-i", "-k",
     "abs(i)", "d + i",
@@ -174,12 +217,17 @@ EXPRESSIONS = [
     "CAST(i AS BIGINT)",
     "CAST(k AS DOUBLE)",
     "CAST(k AS STRING)", "CAST(i AS TINYINT)", "1", "'text'", "2.5e0", "true", "k = 9223372036854775807", "p > q",
-    "p = p", "p IS NULL",
+    "p = p", "p IS NULL", "hour(p)", "hour(y)", "split_part(s, 'b', 1)", "split_part(t, 'a', 2)",
+    "CASE WHEN k > 1 THEN 1 END", "CASE WHEN b THEN s WHEN i = 1 THEN t END",
+    "split_part('a/b', '/', 2)", "split_part(s, 'é', 3)",
+    *(f"date_format(y, '{pattern}')" for pattern in PATTERNS),
 ]  # fmt: skip
 WITHOUT = [
     "lower(s)", "k * 1.5", "s = k", "upper(t)", "date_add(p, 1)", "CAST(s AS BIGINT)", "CAST(d AS BIGINT)", "rand()",
     "s LIKE 'a%'",
-    "k = 1.5", "d % 2", "x",
+    "k = 1.5", "d % 2", "x", "date_format(p, 'YYYY')", "date_format(p, s)", "split_part(s, '', 1)",
+    "split_part(s, 'b', -1)",
+    "other(p, 'yyyy')", "hour(s)",
 ]  # fmt: skip
 
 
@@ -204,6 +252,7 @@ def test_portable_expressions_mean_what_they_mean_to_spark(keep_spark: Any) -> N
             "b": pa.array([pick([None, True, False]) for _ in range(count)], pa.bool_()),
             "p": pa.array([pick([None, 0, 10**15]) for _ in range(count)], pa.timestamp("us", tz="UTC")),
             "q": pa.array([pick([None, 0, 5 * 10**14]) for _ in range(count)], pa.timestamp("us", tz="UTC")),
+            "y": pa.array([pick(EVERY_ERA) for _ in range(count)], pa.timestamp("us", tz="UTC")),
         }
     )
     types = {
@@ -215,6 +264,7 @@ def test_portable_expressions_mean_what_they_mean_to_spark(keep_spark: Any) -> N
         "b": "boolean",
         "p": "timestamp",
         "q": "timestamp",
+        "y": "timestamp",
     }
     session = streaming_session(keep_spark, 2)
     frame = frame_of(session, table)

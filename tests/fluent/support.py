@@ -22,6 +22,7 @@ def sql_over(fluent: FluentStream, sql: str) -> Stream:
     """The stream of a SQL query, or of a CREATE STREAM o, over the sources that `fluent` reads."""
     catalog = Catalog()
     catalog.sources.update({origin.name: origin.source() for origin in fluent._origins})
+    catalog.tables.update({table.name: table for table in fluent._tables})
     (statement,) = parse_statements(sql if sql.startswith("CREATE") else f"CREATE STREAM o AS {sql}")
     catalog.apply(statement)
     return catalog.streams["o"]

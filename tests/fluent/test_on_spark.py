@@ -204,7 +204,7 @@ def test_a_data_frame_that_cannot_be_a_stream_is_refused(spark: Any, tmp_path: P
     with pytest.raises(EventideError, match="takes a streaming DataFrame, not list"):
         eventide.stream([1, 2])  # type: ignore[arg-type]
     marked = source(spark, tmp_path).selectExpr("*", "timestamp_millis(ts) AS at").withWatermark("at", "1 second")
-    with pytest.raises(EventideError, match="has a watermark on at already"):
+    with pytest.raises(EventideError, match="already has a watermark on at"):
         eventide.stream(marked)
 
 

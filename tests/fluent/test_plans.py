@@ -9,13 +9,16 @@ import pytest
 import eventide
 from eventide.admission.options import parse_admission
 from eventide.errors import EventideError
-from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, tumble
+from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, table, tumble
 from eventide.plan.difference import canonical
 from tests.fluent.support import clicks, sql_over, unbound
 
 
 def taps() -> FluentStream:
     return unbound("taps").event_time("at", lag="1 s")
+
+
+USERS = table("users", {"k": "STRING", "country": "STRING"}, "/users", format="csv", header="true", refresh="1 hour")
 
 
 PAIRS: dict[str, tuple[FluentStream, str]] = {
@@ -27,6 +30,15 @@ PAIRS: dict[str, tuple[FluentStream, str]] = {
         .agg(n="count(*)", total="sum(v)"),
         "SELECT window_start, window_end, k, upper(x) AS u, count(*) AS n, sum(v) AS total FROM clicks WHERE v > 0 "
         "GROUP BY k, upper(x), TUMBLE(ts, INTERVAL '10' SECOND)",
+    ),
+    "a lookup before a window": (
+        clicks().join(USERS, on="k", how="left").group_by("country").window(tumble("10 seconds")).agg(n="count(*)"),
+        "SELECT window_start, window_end, country, count(*) AS n FROM clicks LEFT JOIN users USING (k) "
+        "GROUP BY country, TUMBLE(ts, INTERVAL '10' SECOND)",
+    ),
+    "a lookup by a condition": (
+        clicks().join(USERS, on="clicks.x = users.k AND v > 1").select("id", "country"),
+        "SELECT id, country FROM clicks JOIN users ON clicks.x = users.k AND v > 1",
     ),
     "an offset, HAVING and lateness": (
         clicks()
@@ -314,6 +326,10 @@ WRONG = [
         ),
         "a stream over DataFrames is one query of Spark",
     ),
+    (lambda: clicks().join(USERS, on="k", within=tumble("1 m")), "join(within): users is a table"),
+    (lambda: clicks().join(USERS, on="k", how="full"), "join(how): there is no 'full'"),
+    (lambda: table("t", "k STRING", "/t", heading="true"), "unknown option 'heading'"),
+    (lambda: table("t", {"k": "STRIN"}, "/t"), "table(columns): "),
     (lambda: unbound("my stream").event_time("at"), "name: 'my stream' cannot be the name of a source"),
     (
         lambda: unbound(columns=(("__ts", "bigint"), ("k", "string"))).event_time("k", type="iso8601"),

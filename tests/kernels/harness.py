@@ -190,3 +190,8 @@ class Driver:
         for found in output.main:
             if found.schema != self.spec.main_schema:
                 raise AssertionError(f"main table has {found.schema}, promised was {self.spec.main_schema}")
+
+
+def blobs(store: MemoryStore) -> int:
+    """How many blobs a store holds."""
+    return sum(store.size(space, bucket)[0] for space in store.spaces() for bucket in store.buckets(space))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from eventide.plan.joins import (
 from eventide.plan.logical import Column, Emit, EventTime, Join, JoinSide, Named, Scan, Source, Stream, Union
 from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Cumulate, Hop, Tumble
+from tests.properties.events import Event
 
 LEFT = (Column("k", "string"), Column("n", "bigint"), Column("v", "bigint"), Column("ts", "bigint"))
 RIGHT = (Column("k", "string"), Column("n", "bigint"), Column("w", "bigint"), Column("ts", "bigint"))
@@ -95,14 +95,6 @@ BOUNDS: dict[str, st.SearchStrategy[Any]] = {
     "asof": asofs,
     "sessions": sessions,
 }
-
-
-@dataclass(frozen=True)
-class Event:
-    verb: str
-    rows: dict[str, list[tuple[Any, ...]]] | None = None
-    at: int = 0
-    source: str = ""
 
 
 @st.composite

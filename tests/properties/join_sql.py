@@ -13,7 +13,8 @@ from eventide.plan.reads import sources_of
 from eventide.plan.windows import Cumulate, Hop, Tumble
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
-from tests.properties.join_plans import BOUNDS, Event, joins, stories
+from tests.properties.events import Event
+from tests.properties.join_plans import BOUNDS, joins, stories
 
 _KINDS = {kind: f"{kind.value.upper()} JOIN" for kind in JoinKind}
 _NAMES = {"__l1": "l.n", "__l2": "l.v", "__r2": "r.w"}

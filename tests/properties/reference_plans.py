@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from eventide.plan.logical import Stream
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
+from tests.properties.events import Event
 
 HALF = 500  # microseconds: the step of event times, so that watermarks have something to round
 AGGREGATES = (
@@ -156,18 +157,6 @@ def _window(draw: st.DrawFn, kind: str, patient: bool) -> str:
 
 
 # Stories ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Event:
-    """One thing that happens to a stream: batch (rows by source), advance (a source's watermark), flush, tick or
-    restart.
-    """
-
-    verb: str
-    rows: dict[str, list[tuple[Any, ...]]] | None = None
-    source: str = ""
-    at: int = 0
 
 
 def rows() -> st.SearchStrategy[tuple[Any, ...]]:

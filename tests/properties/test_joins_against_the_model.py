@@ -16,32 +16,17 @@ from eventide.plan.joins import Asof
 from eventide.plan.logical import Join, JoinSide, Scan, Stream, Union
 from eventide.testing import KernelRunner, ReferenceModel, Step
 from eventide.testing.aggregates import frozen
-from tests.properties.join_plans import BOUNDS, SOURCES, Event, joins, row, stories
+from tests.properties.events import Event, tell
+from tests.properties.join_plans import BOUNDS, SOURCES, joins, row, stories
 
 EXAMPLES = int(os.environ.get("EVENTIDE_EXAMPLES", "200"))
 QUIET = list(HealthCheck)
 
 
-def tell(runner: ReferenceModel | KernelRunner, event: Event) -> Step:
-    match event.verb:
-        case "batch":
-            return runner.batch(event.rows)
-        case "advance":
-            sources = SOURCES if event.source == "all" else [event.source]
-            return runner.batch(advance=dict.fromkeys(sources, event.at))
-        case "flush":
-            return runner.flush()
-        case "tick":
-            return runner.tick()
-    if isinstance(runner, KernelRunner):
-        runner.restart()
-    return Step(watermark=runner.watermark)
-
-
 def assert_same(stream: Stream, story: list[Event], shards: int = 1) -> None:
     model, runner = ReferenceModel(stream, resolution=1), KernelRunner(stream, shards, resolution=1)
     for event in story:
-        wanted, computed = tell(model, event), tell(runner, event)
+        wanted, computed = tell(model, event, SOURCES), tell(runner, event, SOURCES)
         assert Counter(map(frozen, computed.main)) == Counter(map(frozen, wanted.main))
         assert sides(computed) == sides(wanted)
         assert +computed.counts == +wanted.counts

@@ -10,26 +10,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eventide.testing import KernelRunner, ReferenceModel, Step
 from eventide.testing.aggregates import frozen
-from tests.properties.reference_plans import Event, Plan, plans, rows, stories
+from tests.properties.events import Event, tell
+from tests.properties.reference_plans import Plan, plans, rows, stories
 
 EXAMPLES = int(os.environ.get("EVENTIDE_EXAMPLES", "1000"))
 QUIET = list(HealthCheck)
 FAR = 10**6
-
-
-def tell(runner: ReferenceModel | KernelRunner, event: Event) -> Step:
-    match event.verb:
-        case "batch":
-            return runner.batch(event.rows)
-        case "advance":
-            return runner.batch(advance={event.source: event.at})
-        case "flush":
-            return runner.flush()
-        case "tick":
-            return runner.tick()
-    if isinstance(runner, KernelRunner):
-        runner.restart()
-    return Step(watermark=runner.watermark)
 
 
 def main_of(step: Step) -> list[Any]:

@@ -11,6 +11,7 @@ import datetime as dt
 import functools
 import json
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 
 import eventide
 from eventide.errors import StreamFailedError
-from eventide.storage.atomic import write_json
+from eventide.storage.atomic import write_bytes, write_json
 from eventide.storage.spool import Spool
 from eventide.testing import ReferenceDatabase
 
@@ -49,6 +50,7 @@ SCENARIOS = {
     "ordered": "SELECT id, ts, visitor, amount FROM clicks ORDER BY ts",
     "pairs": "SELECT c.id AS click, o.id AS bought, c.visitor, o.amount FROM clicks c FULL JOIN orders o "
     "WITHIN INTERVAL '100' MILLISECOND ON c.visitor = o.visitor",
+    "named": "SELECT id, c.visitor, name FROM clicks c LEFT JOIN visitors v ON c.visitor = v.visitor",
     "over": "SELECT window_start, visitor, count(*) AS n, sum(total) AS total FROM tumble_stream "
     "GROUP BY visitor, TUMBLE(window_time, INTERVAL '6' SECOND)",
 }
@@ -69,6 +71,18 @@ def rows_of(batch: int) -> list[tuple[int, int, str, int]]:
     return rows + (rows_of(batch - 1)[:10] if batch else [])
 
 
+def visitors(folder: Path) -> str:
+    """The table that `named` looks up."""
+    options = f"'connector' = 'files', 'path' = '{folder / 'visitors.csv'}', 'format' = 'csv'"
+    return f"CREATE TABLE visitors (visitor STRING, name STRING) WITH ({options});"
+
+
+def write_visitors(folder: Path, batch: int) -> None:
+    """Every batch finds other names, and some visitors come and go."""
+    lines = [f"v{number},name {number} in {batch}\n" for number in range(20) if (number + batch) % 3]
+    write_bytes(folder / "visitors.csv", "".join(lines).encode())
+
+
 def sources_of(name: str) -> tuple[str, ...]:
     return {"dedup": ("orders",), "pairs": ("clicks", "orders")}.get(name, ("clicks",))
 
@@ -83,8 +97,9 @@ def stream_of(name: str) -> str:
 
 
 def statements(folder: Path, postgres: str | None) -> str:
-    """All sources, and each scenario's stream with its sinks."""
-    return " ".join([*SOURCES.values(), *(_of_one(name, folder, postgres) for name in SCENARIOS)])
+    """All sources, the table, and each scenario's stream with its sinks."""
+    write_visitors(folder, 0)
+    return " ".join([*SOURCES.values(), visitors(folder), *(_of_one(name, folder, postgres) for name in SCENARIOS)])
 
 
 def _of_one(name: str, folder: Path, postgres: str | None) -> str:
@@ -117,6 +132,9 @@ def run(
     insist(db, say)
     for number in range(batches):
         fresh = [source for source in SOURCES if Spool(folder / "checkpoint" / "sources" / source).last() <= number]
+        if fresh:
+            write_visitors(folder, number)
+            db.execute("REFRESH TABLE visitors")
         for source in fresh:
             db.write(source, rows_of(number))
         if fresh:
@@ -169,11 +187,13 @@ def outcome(name: str, folder: Path, db: eventide.Database) -> Outcome:
 @functools.cache
 def expected(name: str, batches: int) -> Outcome:
     """What an undisturbed run yields; `table` is what PostgreSQL holds."""
-    db, sources = ReferenceDatabase(), sources_of(name)
-    db.execute(" ".join(SOURCES[source] for source in sources))
+    db, sources, folder = ReferenceDatabase(), sources_of(name), Path(tempfile.mkdtemp(prefix="visitors-"))
+    db.execute(" ".join([*(SOURCES[source] for source in sources), visitors(folder)]))
     db.execute(" ".join(f"CREATE STREAM {stream_of(other)} AS {SCENARIOS[other]};" for other in reads(name)))
     db.execute(f"CREATE STREAM o AS {SCENARIOS[name]};")
     for number in range(batches):
+        write_visitors(folder, number)
+        db.execute("REFRESH TABLE visitors")
         for source in sources:
             db.write(source, rows_of(number))
         db.tick()

@@ -20,9 +20,9 @@ import eventide
 from eventide.database import Database
 from eventide.testing import ReferenceModel, Step
 from eventide.testing.aggregates import frozen
-from tests.properties.join_plans import Event as JoinEvent
+from tests.properties.events import Event
 from tests.properties.join_sql import JoinPlan, told_joins
-from tests.properties.reference_plans import Event, Plan, plans, stories
+from tests.properties.reference_plans import Plan, plans, stories
 
 PLANS = int(os.environ.get("EVENTIDE_SPARK_PLANS", "50"))
 AT_ONCE = 3
@@ -54,15 +54,15 @@ def draw_stories(count: int) -> list[tuple[Plan, Story]]:
     return mixed[:count]
 
 
-def draw_joins(count: int) -> list[tuple[JoinPlan, list[JoinEvent]]]:
+def draw_joins(count: int) -> list[tuple[JoinPlan, list[Event]]]:
     """The same ones in every run."""
-    drawn: list[tuple[JoinPlan, list[JoinEvent]]] = []
+    drawn: list[tuple[JoinPlan, list[Event]]] = []
 
     @settings(
         max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(told_joins(most=6))
-    def draw(told: tuple[JoinPlan, list[JoinEvent]]) -> None:
+    def draw(told: tuple[JoinPlan, list[Event]]) -> None:
         drawn.append(told)
 
     draw()
@@ -80,7 +80,7 @@ def for_spark(event: Event) -> Event:
 class Teller:
     """Tells one story to Spark and to the model, and compares after every event."""
 
-    def __init__(self, plan: Plan | JoinPlan, story: Sequence[Event | JoinEvent], folder: Path, spark: Any) -> None:
+    def __init__(self, plan: Plan | JoinPlan, story: Sequence[Event], folder: Path, spark: Any) -> None:
         self.plan, self.story, self.folder, self.spark = plan, story, folder, spark
         self.model = ReferenceModel(plan.stream)
         self.main: list[Any] = []
@@ -99,7 +99,7 @@ class Teller:
         finally:
             db.close()
 
-    def happen(self, db: Database, event: Event | JoinEvent) -> Database:
+    def happen(self, db: Database, event: Event) -> Database:
         step = Step()
         if event.verb == "batch":
             step = self.model.batch(event.rows)
@@ -122,7 +122,7 @@ class Teller:
         self.sides.update((payload.kind, payload.reason, payload.event_time) for payload in step.side)
         return db
 
-    def compare(self, db: Database, event: Event | JoinEvent) -> None:
+    def compare(self, db: Database, event: Event) -> None:
         given = [frozen(row) for row in db.read("o")]
         assert Counter(given) == Counter(self.main), (self.plan.sql, event)
         assert self.plan.kind != "ordered" or given == self.main, (self.plan.sql, event)

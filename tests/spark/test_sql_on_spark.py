@@ -27,7 +27,10 @@ def accounts(db: Database, stream: str) -> dict[str, int]:
 
 def test_the_names_of_sparks_functions_are_the_ones_that_are_known(keep_spark: Any) -> None:
     there = {row[0] for row in keep_spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
-    assert {name for name in there if name.replace("_", "a").isalnum()} == SPARK_FUNCTIONS
+    named = {name for name in there if name.replace("_", "a").isalnum()}
+    assert named <= SPARK_FUNCTIONS and len(named) > 400
+    if keep_spark.version.startswith("4.3"):
+        assert named == SPARK_FUNCTIONS
 
 
 def test_paths_odd_names_nested_identities_and_functions_of_the_session(db: Database) -> None:

@@ -28,6 +28,13 @@ CREATE SOURCE x (window_start STRING, k STRING, ts TIMESTAMP, st STRUCT<a: INT>,
   WATERMARK FOR ts AS ts - INTERVAL '5' SECOND);
 """
 
+TABLES = """
+CREATE SOURCE a (id STRING, cust STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+CREATE SOURCE b (id STRING, w BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+CREATE SOURCE limited (id STRING, cust STRING) WITH ('sla.class' = 'gold');
+CREATE TABLE c (id STRING, name STRING, country STRING) WITH ('connector' = 'files', 'path' = '/t', 'format' = 'csv');
+"""
+
 
 def catalog(sql: str = SOURCES) -> Catalog:
     made = Catalog()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from eventide.testing import ReferenceDatabase
 from tests.markdown import ROOT, blocks
@@ -14,13 +17,12 @@ SOURCES = SQL[0]
 class Story:
     """One stream of the page. A row is told as "a3": the key and the time; the time is its value, too."""
 
-    def __init__(self, stream: str) -> None:
-        (statement,) = [
-            statement for code in SQL for statement in code.split(";") if f"CREATE STREAM {stream} AS" in statement
-        ]
+    def __init__(self, stream: str, *more: str) -> None:
+        wanted = (*more, f"CREATE STREAM {stream} AS")
+        statements = [each for code in SQL for each in code.split(";") if any(words in each for words in wanted)]
         self.stream = stream
         self.db = ReferenceDatabase()
-        self.db.execute(SOURCES + statement)
+        self.db.execute(SOURCES + ";".join(statements))
         self.seen = 0
 
     def write(self, source: str, *rows: str) -> list[tuple[Any, ...]]:
@@ -41,6 +43,19 @@ class Story:
         rows = [tuple(map(_plain, row.values())) for row in self.db.read(self.stream)]
         new, self.seen = rows[self.seen :], len(rows)
         return sorted(new, key=str)
+
+
+def test_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "items").mkdir()
+    items = tmp_path / "items" / "a.csv"
+    items.write_text("item,name,price\na1,tea,4\n")
+    story = Story("named", "CREATE TABLE items")
+    assert story.write("orders", "a1") == [("a", "tea", 4)]
+    items.write_text("item,name,price\na1,tea,5\n")
+    assert story.write("orders", "a1") == [("a", "tea", 4)], "it was not read anew"
+    story.db.execute("REFRESH TABLE items")
+    assert story.write("orders", "a1", "b2") == [("a", "tea", 5), ("b", None, None)]
 
 
 def _plain(value: Any) -> Any:

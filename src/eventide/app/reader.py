@@ -2,6 +2,7 @@
 
     [app]               where it runs, and defaults
     [sources.NAME]      CREATE SOURCE
+    [tables.NAME]       CREATE TABLE
     [transforms.NAME]   CREATE STREAM
     [sinks.NAME]        CREATE SINK
 
@@ -24,11 +25,19 @@ from eventide.plan.side_output import METRICS_ONLY, REINJECT
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
 from eventide.sql.lower_source import lower_source
-from eventide.sql.options import SINK_CONNECTORS, SINK_OPTIONS, SOURCE_CONNECTORS, SOURCE_OPTIONS, Connector
+from eventide.sql.options import (
+    SINK_CONNECTORS,
+    SINK_OPTIONS,
+    SOURCE_CONNECTORS,
+    SOURCE_OPTIONS,
+    TABLE_CONNECTORS,
+    TABLE_OPTIONS,
+    Connector,
+)
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateSource
 
-_TABLES = ("app", "sources", "transforms", "sinks")
+_TABLES = ("app", "sources", "tables", "transforms", "sinks")
 _APP = (
     *("checkpoint", "master", "conf", "shards", "local_speed", "eventtime.enabled", "eventtime.column"),
     *("eventtime.type", "eventtime.lateTolerance", "eventtime.max_future_skew", "eventtime.idle_timeout"),
@@ -44,6 +53,8 @@ def load_app(text: str, allow_jvm_calls: bool = False) -> App:
     texts: list[str] = []
     for name, values in tables["sources"].items():
         texts.append(_apply(catalog, _source(name, values, defaults)))
+    for name, values in tables["tables"].items():
+        texts.append(_apply(catalog, _table(name, values)))
     sinks = {name: _sink_section(name, values) for name, values in tables["sinks"].items()}
     for name, section in sinks.items():
         if "from" not in section:
@@ -121,6 +132,20 @@ def _source(name: str, values: Any, defaults: TimeDefaults) -> Assembled:
     head = ["CREATE SOURCE ", Fragment(path, backticked(name)), *inside]
     declared = _parse_source(Assembled(path, *head, *with_clause(options)))
     return Assembled(path, *head, *with_clause({**options, **_defaults(declared, options, defaults)}))
+
+
+def _table(name: str, values: Any) -> Assembled:
+    path = f"tables.{name}"
+    if isinstance(values, dict) and "connector" not in values:
+        raise OptionError(f"{path} has no connector", help=suggest("", TABLE_CONNECTORS))
+    connector = _connector(path, values, TABLE_CONNECTORS)
+    section = Section(path, values, ["columns", *TABLE_OPTIONS, *connector.options], ("columns",))
+    inside: list[Part] = []
+    for column in _columns(section):
+        inside += [", " if inside else " (", column]
+    inside += ["\n)"] if inside else []
+    options = section.literals({*TABLE_OPTIONS, *connector.options})
+    return Assembled(path, "CREATE TABLE ", Fragment(path, backticked(name)), *inside, *with_clause(options))
 
 
 def _parse_source(text: Assembled) -> Source:

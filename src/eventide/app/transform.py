@@ -14,6 +14,7 @@ from eventide.plan.side_output import KEYS as ROUTE_KEYS, KINDS
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, string, with_clause
 from eventide.sql.joins import join_below
+from eventide.sql.lookups import with_lookups
 from eventide.sql.options import STREAM_OPTIONS
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateStream
@@ -109,11 +110,11 @@ def _watermark(section: Section, statement: CreateStream, catalog: Catalog, defa
     if len(statement.query.selects) > 1:
         place = section.place("event_time_field" if field is not None else "watermark_lag")
         raise OptionError(f"{place} is for one SELECT", help="write SELECT ... FROM (SELECT ... UNION ALL SELECT ...)")
-    if join_below(statement.query.selects[0]) is not None:
+    if join_below(with_lookups(statement.query, catalog.tables).selects[0]) is not None:
         place = section.place("event_time_field" if field is not None else "watermark_lag")
         raise OptionError(
             f"{place} is for one input, and the SQL joins two",
-            help="write WATERMARK ts DELAY OF INTERVAL 10 SECONDS behind an input in FROM, or set it in its source",
+            help="write WATERMARK ts DELAY OF INTERVAL 10 SECONDS after an input in FROM, or set it in its source",
         )
     sources = list(_sources(statement.query, catalog))
     if not sources:

@@ -135,7 +135,7 @@ def validate(
     ] = None,
     function: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A function that Spark has not, but the session will; may be repeated."),
+        typer.Option(metavar="NAME", help="A function that Spark does not have but the session will; may be repeated."),
     ] = None,
     allow_jvm_calls: AllowJvmCalls = False,
 ) -> None:

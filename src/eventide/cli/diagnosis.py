@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eventide.plan.logical import Stream
+    from eventide.storage.layout import Layout
 
 
 def why_of(checkpoint: Path, name: str) -> str:
-    from eventide.cli.checkpoint import open_stream
+    from eventide.cli.checkpoint import layout_of, open_stream
+    from eventide.diagnose.table_words import table_lines
     from eventide.diagnose.why import Seen, why
 
     def seen(stream: str) -> Seen:
         kept = open_stream(checkpoint, stream)
         return Seen(kept.stream, kept.account, kept.watermark)
 
-    first = seen(name)
-    return why(first.stream, first.account, watermark=first.watermark, now=time.time_ns() // 1000, read=seen)
+    first, now = seen(name), time.time_ns() // 1000
+    told = why(first.stream, first.account, watermark=first.watermark, now=now, read=seen)
+    return "\n".join([told, *table_lines(_tables(layout_of(checkpoint), first.stream), now)])
+
+
+def _tables(layout: Layout, stream: Stream) -> dict[str, dict[str, Any]]:
+    """How the tables are doing that a stream looks up."""
+    from eventide.plan.reads import tables_of
+    from eventide.storage.tables import TableVersions, VersionLog, table_figures
+
+    used = VersionLog(layout.table_log(stream.name)).latest()
+    states = {name: TableVersions(layout.tables / name).state() for name in tables_of(stream.query)}
+    return {name: table_figures(state, used.get(name)) for name, state in states.items()}

@@ -91,7 +91,7 @@ def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) ->
 
 
 def _kept_text(layout: Layout, stream: Stream) -> str:
-    """What a stream meant when it first ran. Of one that reads streams that has types, which only Spark knows."""
+    """What a stream meant when it first ran. For one that reads streams this has types, which only Spark knows."""
     from eventide.plan.difference import canonical
     from eventide.plan.reads import sources_of
     from eventide.plan.stream_source import is_stream

@@ -18,6 +18,7 @@ from eventide.plan.names import backticked
 # place in the order of arrival, or NULL where only the order within a task is known.
 RECEIVED, CORRUPT = "__received", "__corrupt"
 HIDDEN = (SEQ, RECEIVED, CORRUPT)
+PLACE = "__place"  # only of some sources: where a row was found, in words, for one that has a problem
 PASSED = "__passed"  # a row that a fused scan has already packed; its other columns mean nothing
 
 
@@ -33,8 +34,16 @@ class Scans:
 
 
 @dataclass(frozen=True)
+class TableFiles:
+    """Where tables lie, and which of their versions count for the stream."""
+
+    folder: Path
+    log: Path
+
+
+@dataclass(frozen=True)
 class SourceContext:
-    """Where a stream's inbox and its sources' spools are; `frames` are a user's own DataFrames by source name.
+    """Where a stream's inbox and its sources' spools are; `frames` are DataFrames by the name of a source or table.
 
     Without an inbox a stream takes no control entries: no external watermarks, idle sources, flush or ticks.
     """
@@ -46,6 +55,8 @@ class SourceContext:
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     orders: Path | None = None  # of the stream's shedder
+    tables: TableFiles | None = None
+    streaming: bool = True  # False: all that is there, once
 
     def spool(self, source: str) -> Path:
         return self.spools / source

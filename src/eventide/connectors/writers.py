@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from eventide.connectors.console.write import ConsoleSink
 from eventide.connectors.files.write import FilesSink
+from eventide.connectors.kafka.settings import check_installed
 from eventide.connectors.secrets import Secrets
 from eventide.connectors.sink import Sink
 from eventide.errors import EnvironmentError, OptionError, suggest
 from eventide.plan import logical
 
-CONNECTORS = ("console", "embedded", "files", "postgres")
+CONNECTORS = ("console", "embedded", "files", "kafka", "postgres")
 
 
 def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] = ()) -> Sink | None:
@@ -19,12 +20,14 @@ def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] =
         return FilesSink(secrets.options["path"], sink.options.get("format", "json"), identity, json_columns)
     if sink.connector == "postgres":
         return _postgres(sink, secrets, identity, json_columns)
+    if sink.connector == "kafka":
+        return _kafka(sink, secrets, identity, json_columns)
     if sink.connector == "console":
         return ConsoleSink(sink.name, int(sink.options.get("limit", "20")))
     if sink.connector == "embedded":
         return None
     raise OptionError(
-        f"the sink {sink.name} has the connector '{sink.connector}', which nobody writes",
+        f"the sink {sink.name} has the connector '{sink.connector}', which cannot be written to",
         help=suggest(sink.connector, CONNECTORS),
     )
 
@@ -35,3 +38,10 @@ def _postgres(sink: logical.Sink, secrets: Secrets, identity: str, json_columns:
     except ImportError:
         raise EnvironmentError(f"the sink {sink.name} needs psycopg", help="pip install 'eventide[postgres]'") from None
     return PostgresSink(sink.name, secrets.options, identity, json_columns, secrets.hide)
+
+
+def _kafka(sink: logical.Sink, secrets: Secrets, identity: str, json_columns: tuple[str, ...]) -> Sink:
+    check_installed(f"the sink {sink.name}")
+    from eventide.connectors.kafka.write import KafkaSink
+
+    return KafkaSink(sink.name, secrets.options, identity, json_columns, secrets.hide)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from eventide.plan.logical import Named, Source
+from eventide.eventtime.durations import format_duration
+from eventide.plan.logical import Named, Source, Table
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
 
@@ -26,15 +27,22 @@ def list_objects(catalog: Catalog, what: str) -> Result:
         (s.name, "sink", s.connector, s.stream or "side output") for s in catalog.sinks.values()
     ]
     views: list[tuple[str | None, ...]] = [(v.name, "view", v.query.span.text, None) for v in catalog.views.values()]
-    everything = {"sources": sources, "streams": streams, "sinks": sinks, "views": views}
-    chosen = everything.get(what, [each for listed in everything.values() for each in listed])
+    tables: list[tuple[str | None, ...]] = [
+        (t.name, "table", t.connector, _refresh(t)) for t in catalog.tables.values()
+    ]
+    everything = {"sources": sources, "streams": streams, "sinks": sinks, "tables": tables, "views": views}
     headings = {
         "sources": ("connector", "event_time"),
         "streams": ("emit", "late_to"),
         "sinks": ("connector", "reads"),
+        "tables": ("connector", "refresh"),
         "views": ("query", "detail"),
     }
-    return _table(("name", "kind", *headings.get(what, ("how", "detail"))), chosen)
+    return _table(("name", "kind", *headings[what]), everything[what])
+
+
+def _refresh(table: Table) -> str | None:
+    return None if table.refresh is None else f"every {format_duration(table.refresh)}"
 
 
 def _late_to(catalog: Catalog, stream: str) -> str | None:
@@ -47,8 +55,10 @@ def describe_columns(columns: Sequence[Named]) -> Result:
     return _table(("column", "type", "role"), [(column.name, "", "") for column in columns])
 
 
-def describe_object(thing: Source | pa.Schema) -> Result:
-    if isinstance(thing, Source):
+def describe_object(thing: Source | Table | pa.Schema) -> Result:
+    if isinstance(thing, Table):
+        pairs = [(column.name, column.type, "") for column in thing.columns]
+    elif isinstance(thing, Source):
         pairs = [(column.name, column.type, _role(thing, column.name)) for column in thing.columns]
     else:
         pairs = [(field.name, str(field.type), "") for field in thing]

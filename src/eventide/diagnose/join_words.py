@@ -1,4 +1,4 @@
-"""What a join keeps and when it gives what, in words; and up to when a row of it is on time."""
+"""What a join keeps and when it gives what, in words; and until when its rows are on time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from eventide.kernels.joins.partner_times import partner_times_of
 from eventide.kernels.vector.columns import Ints
-from eventide.plan.joins import Asof, Nearest, OverlappingSessions
+from eventide.plan.joins import AnyTime, Asof, Nearest, OverlappingSessions
 from eventide.plan.logical import Join
 from eventide.plan.modes import JoinKind
 from eventide.plan.reads import sources_below
@@ -45,6 +45,8 @@ def kept_text(query: Join, gauges: Mapping[str, int]) -> str:
 
 def gives_on_arrival(query: Join) -> bool:
     """Whether everything that it gives comes with a row: time decides only how long rows are kept."""
+    if isinstance(query.bound, AnyTime):
+        return True
     waits = isinstance(query.bound, Asof | OverlappingSessions) or query.at_close
     return not waits and query.kind in (JoinKind.INNER, JoinKind.SEMI)
 
@@ -61,6 +63,8 @@ def rule_text(query: Join) -> str:
         case Asof(which=which):
             closer = "earlier" if which is Nearest.AFTER else "closer"
             return f"A row of {left} is given when no {closer} row of {right} can come on time."
+        case AnyTime():
+            return "A pair is given when its second row comes; every change of the result, when it happens."
         case OverlappingSessions():
             return f"A pair is given when both of its sessions have closed{alone}."
     if query.kind is JoinKind.ANTI:
@@ -81,6 +85,8 @@ def on_time_until(query: Join, side: int, times: Ints) -> Ints:
             return times
         case OverlappingSessions(gap=gap):
             return times + gap
+        case AnyTime():
+            return np.full(len(times), np.iinfo(np.int64).max)
         case bound:
             until: Ints = np.asarray(partner_times_of(bound).waits_until(side, times))
             return until

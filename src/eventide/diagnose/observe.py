@@ -48,6 +48,14 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
         }
         for name, seen in (account.sources if account else {}).items()
     }
+    for name, lanes in (account.lanes if account else {}).items():
+        figures["sources"].setdefault(name, {})["partitions"] = {
+            lane: {"watermark": _millis(found.get("watermark")), "unread": found.get("unread", 0)}
+            for lane, found in sorted(lanes.items())
+        }
+    tables = stream.table_figures()
+    if tables:
+        figures["tables"] = tables
     for name, admission in (account.admission if account else {}).items():
         figures["sources"].setdefault(name, {})["admission"] = dict(admission)
     return figures

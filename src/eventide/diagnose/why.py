@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from eventide.admission.sla import StreamSlaConfig
 from eventide.diagnose.join_words import gives_on_arrival, kept_text, rule_text
+from eventide.diagnose.partition_words import partition_lines
 from eventide.eventtime.durations import format_duration
 from eventide.plan.logical import (
     Explode,
     Filter,
     Forward,
     Join,
+    Lookup,
     Project,
     Query,
     Relation,
@@ -298,6 +300,7 @@ class _Case:
         return [
             *told,
             *(line for name in sources for line in self._holder(name, target, alone=len(behind) == 1)),
+            *(line for name in sources for line in self._partitions(name)),
             *(self._ways_out(sources) if sources else ()),
             *(line for case in below.values() if case is not None for line in case.wanted()),
         ]
@@ -375,6 +378,10 @@ class _Case:
             " would close it" if alone else " is needed"
         )
         return [holds, f"{needed[0].upper()}{needed[1:]}."]
+
+    def _partitions(self, name: str) -> list[str]:
+        lanes = self.account.lanes.get(name, {}) if self.account else {}
+        return partition_lines(name, lanes, self._inputs[name].source.idle_timeout, _at)
 
     def _ways_out(self, behind: list[str]) -> list[str]:
         calls = _listed([f"db.advance_watermark('{name}', {self._target_argument})" for name in behind])
@@ -488,7 +495,7 @@ def _conditions(relation: Relation) -> list[str]:
     match relation:
         case Filter():
             return [*_conditions(relation.input), relation.condition]
-        case Project() | Explode():
+        case Project() | Explode() | Lookup():
             return _conditions(relation.input)
         case Union():
             return [condition for part in relation.inputs for condition in _conditions(part)]

@@ -2,10 +2,12 @@
 
 from eventide.fluent.builder import FluentStream, stream
 from eventide.fluent.origins import Origin
+from eventide.fluent.tables import FluentTable, table
 from eventide.fluent.windows import IntervalStep, WindowStep, cumulate, hop, interval, session, slide, tumble
 
 __all__ = [
     "FluentStream",
+    "FluentTable",
     "IntervalStep",
     "Origin",
     "WindowStep",
@@ -15,5 +17,6 @@ __all__ = [
     "session",
     "slide",
     "stream",
+    "table",
     "tumble",
 ]

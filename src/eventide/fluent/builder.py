@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from eventide.admission.options import ADMISSION_OPTIONS
 from eventide.errors import EngineError, OptionError, suggest
 from eventide.fluent.expressions import Expression, fragment
-from eventide.fluent.joins import JoinInput, asof_join, join
+from eventide.fluent.joins import JoinInput, asof_join, join, join_table
 from eventide.fluent.origins import Origin, Sources
+from eventide.fluent.tables import FluentTable
 from eventide.fluent.windows import Duration, IntervalStep, WindowStep, duration_text
 from eventide.plan.explain import explain
-from eventide.plan.logical import Stream, WindowAggregate
+from eventide.plan.logical import Stream, Table, WindowAggregate
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import backticked, quoted
 from eventide.plan.planner import plan
@@ -74,6 +75,7 @@ class FluentStream:
     _mode: EmitMode | None = None
     _lateness: tuple[Part, ...] = ()
     _options: tuple[tuple[str, Literal], ...] = ()
+    _tables: tuple[Table, ...] = ()
 
     # Rows and their time ------------------------------------------------------------------------------------------
 
@@ -169,12 +171,12 @@ class FluentStream:
 
     def union(self, other: FluentStream) -> FluentStream:
         """The rows of both, with the smaller of their watermarks. Columns go by position."""
-        origins = self._with_origins(other, "union")
-        return FluentStream(origins, ("(", *self._select(), "\nUNION ALL ", *other._select(), ")"))
+        parts = ("(", *self._select(), "\nUNION ALL ", *other._select(), ")")
+        return self._together("union", other, parts)
 
     def join(
         self,
-        other: FluentStream,
+        other: FluentStream | FluentTable,
         on: str | Sequence[str],
         within: WindowStep | IntervalStep | tuple[WindowStep, WindowStep] | None = None,
         how: str = "inner",
@@ -183,9 +185,14 @@ class FluentStream:
 
         `on` names columns that both have, or is a condition. `within` is a window, `eventide.interval(...)`, or a
         tumbling and a sliding window; without it `on` bounds the time. `how`: inner, left, right, full, semi, anti.
+        Rows of an `eventide.table` are looked up, inner or left, without `within`.
         """
-        sides = self._side(), other._side()
-        return FluentStream(self._with_origins(other, "join"), join(*sides, on, within, how))
+        if isinstance(other, FluentTable):
+            self._refuse_more_than_rows("join")
+            parts = join_table(self._side(), other.name, on, within, how)
+            known = {**{table.name: table for table in self._tables}, other.name: other.definition}
+            return FluentStream(self._origins, parts, _tables=tuple(known.values()))
+        return self._together("join", other, join(self._side(), other._side(), on, within, how))
 
     def join_asof(
         self,
@@ -199,7 +206,7 @@ class FluentStream:
         """For each row the closest one of `other`: backward (not later), forward (not earlier) or nearest."""
         sides = self._side(), other._side()
         parts = asof_join(*sides, on, direction, tolerance, how, allow_exact_matches)
-        return FluentStream(self._with_origins(other, "join_asof"), parts)
+        return self._together("join_asof", other, parts)
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
@@ -294,7 +301,9 @@ class FluentStream:
             (statement,) = parse_statements(text.text)
             if not isinstance(statement, CreateStream):
                 raise EngineError(f"{text.text} is not a CREATE STREAM")
-            lowered = lower(statement, Sources({origin.name: origin.source() for origin in self._origins}))
+            sources = {origin.name: origin.source() for origin in self._origins}
+            tables = {table.name: table for table in self._tables}
+            lowered = lower(statement, Sources(sources, tables=tables))
         if lowered.inner:
             raise OptionError(
                 "a stream over DataFrames is one query of Spark, and this would be several",
@@ -355,17 +364,20 @@ class FluentStream:
     def _is_grouped(self) -> bool:
         return bool(self._keys) or self._window is not None
 
-    def _with_origins(self, other: FluentStream, step: str) -> tuple[Origin, ...]:
-        """What both read; an error where one of them is more than rows, or where names are not unique."""
+    def _refuse_more_than_rows(self, step: str) -> None:
+        if self._is_grouped or self._order or self._options or self._emit or self._lateness:
+            raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes after them")
+
+    def _together(self, step: str, other: FluentStream, parts: tuple[Part, ...]) -> FluentStream:
+        """What `parts` make of both; an error where one of them is more than rows, or where names are not unique."""
         for one in (self, other):
-            if one._is_grouped or one._order or one._options or one._emit or one._lateness:
-                raise OptionError(f"{step}() takes rows, before group_by(), window() and what comes after them")
+            one._refuse_more_than_rows(step)
         twice = {origin.name.lower() for origin in self._origins} & {origin.name.lower() for origin in other._origins}
         if twice:
             raise OptionError(
                 f"two streams are called {min(twice)}", help="give each one a name: eventide.stream(df, name='clicks')"
             )
-        return (*self._origins, *other._origins)
+        return FluentStream((*self._origins, *other._origins), parts, _tables=(*self._tables, *other._tables))
 
     def _side(self) -> JoinInput:
         """This stream as one side of a join, under its name."""

@@ -51,6 +51,14 @@ def join(
     return (*left.sql, f"\n{kind} ", *right.sql, *_within(within), *_condition("join(on)", on))
 
 
+def join_table(left: JoinInput, table: str, on: str | Sequence[str], within: object, how: str) -> Parts:
+    """`l LEFT JOIN table ON ...`."""
+    if within is not None:
+        raise OptionError(f"join(within): {table} is a table, whose rows have no time", help="leave it out")
+    kind = _chosen("join(how)", how, {kind: _KINDS[kind] for kind in ("inner", "left")})
+    return (*left.sql, f"\n{kind} {backticked(table)}", *_condition("join(on)", on))
+
+
 def asof_join(
     left: JoinInput,
     right: JoinInput,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eventide.errors import EngineError
-from eventide.plan.logical import Source, Stream
+from eventide.plan.logical import Source, Stream, Table
 from eventide.plan.names import backticked, quoted
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
 from eventide.sql.lower_source import lower_source
@@ -59,6 +59,7 @@ class Sources:
     sources: Mapping[str, Source]
     streams: Mapping[str, Stream] = field(default_factory=dict)
     late_names: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
     def stream(self, name: str) -> Stream:
         return self.streams[name]

@@ -15,6 +15,7 @@ from eventide.plan.logical import (
     Filter,
     Join,
     JoinSide,
+    Lookup,
     Named,
     Project,
     Relation,
@@ -109,7 +110,7 @@ def _of_relation(relation: Relation, streams: Streams) -> Roles:
                 return {quoted(name): role for name, role in known.items()}
             is_plain = source.event_time is not None and not source.messages
             return {quoted(source.event_time.column): RowTime()} if is_plain and source.event_time is not None else {}
-        case Filter() | Explode():
+        case Filter() | Explode() | Lookup():
             return _of_relation(relation.input, streams)
         case Project():
             passed = _passed(relation.columns, _of_relation(relation.input, streams))

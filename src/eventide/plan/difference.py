@@ -10,13 +10,14 @@ import difflib
 from collections.abc import Iterable, Iterator
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.joins import AnyTime, Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.logical import (
     AggregateCall,
     Emit,
     Explode,
     Filter,
     Join,
+    Lookup,
     Project,
     Query,
     Rank,
@@ -34,7 +35,7 @@ from eventide.plan.reads import sources_below
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
-_IDENTITY_OPTIONS = ("path", "plan", "late")
+_IDENTITY_OPTIONS = ("path", "topic", "topic_pattern", "plan", "late")
 
 
 def canonical(stream: Stream) -> str:
@@ -74,15 +75,20 @@ def explode_text(step: Explode) -> str:
     return f"{function} {step.sql} as {', '.join(step.names)}"
 
 
+def lookup_text(step: Lookup) -> str:
+    """`left join table customers on ...`."""
+    return f"{'left join' if step.outer else 'join'} table {step.table.name} on {step.condition}"
+
+
 def emit_text(emit: Emit) -> str:
     """`on window close, allowed lateness 1m`."""
     every = f" {format_duration(emit.every)}" if emit.every is not None else ""
     return f"{emit.mode.value}{every}, allowed lateness {format_duration(emit.allowed_lateness)}"
 
 
-def join_emit_text(at_close: bool, emit: Emit) -> str:
+def join_emit_text(bound: JoinBound, at_close: bool, emit: Emit) -> str:
     """`as soon as a pair is certain, allowed lateness 0s`."""
-    when = emit.mode.value if at_close else "as soon as a pair is certain"
+    when = emit.mode.value if at_close or isinstance(bound, AnyTime) else "as soon as a pair is certain"
     return f"{when}, allowed lateness {format_duration(emit.allowed_lateness)}"
 
 
@@ -118,6 +124,8 @@ def bound_text(bound: JoinBound) -> str:
             strict = ", not at the same time" if bound.strict else ""
             within = "" if bound.tolerance is None else f", within {format_duration(bound.tolerance)}"
             return f"asof {bound.which.value}{strict}{within}"
+        case AnyTime():
+            return "at any time" if bound.ttl is None else f"at any time, rows kept for {format_duration(bound.ttl)}"
 
 
 def _signed(duration: int) -> str:
@@ -150,7 +158,7 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
 
 def _join(query: Join, emit: Emit) -> Iterator[str]:
     yield f"join: {query.kind.value}, {bound_text(query.bound)}"
-    yield f"emit: {join_emit_text(query.at_close, emit)}"
+    yield f"emit: {join_emit_text(query.bound, query.at_close, emit)}"
     for left, right, null_safe in zip(query.left.keys, query.right.keys, query.null_safe, strict=True):
         yield f"key: {left} {'<=>' if null_safe else '='} {right}"
     if query.condition is not None:
@@ -161,6 +169,8 @@ def _join(query: Join, emit: Emit) -> Iterator[str]:
     for side, name in ((query.left, "left"), (query.right, "right")):
         if side.time is not None:
             yield f"{name} event time: {side.time}"
+        if side.changes is not None:
+            yield f"{name} changes by: {side.changes}"
         yield from (f"{name} column: {c.name}{' ' + c.type if c.type else ''}" for c in side.columns)
 
 
@@ -223,6 +233,10 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
         case Explode():
             yield f"{indent}{explode_text(relation)}"
             yield from _relation(relation.input, deeper)
+        case Lookup():
+            yield f"{indent}{lookup_text(relation)}"
+            yield from (f"{deeper}{line}" for line in _table(relation))
+            yield from _relation(relation.input, deeper)
         case Union():
             # a source's ids were compared with those of all others before release 0.2: that is another meaning
             own_ids = any(source.dedup is not None for source in sources_below(relation))
@@ -231,12 +245,22 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
                 yield from _relation(part, deeper)
 
 
+def _table(step: Lookup) -> Iterator[str]:
+    table = step.table
+    yield f"connector {table.connector}"
+    yield from (f"{name} {table.options[name]}" for name in _IDENTITY_OPTIONS if name in table.options)
+    columns = zip(table.columns, step.names, strict=True)
+    yield from (f"column {column.name} {column.type} as {name}" for column, name in columns)
+
+
 def _source(source: Source) -> Iterator[str]:
     yield f"connector {source.connector}"
     yield from (f"{name} {source.options[name]}" for name in _IDENTITY_OPTIONS if name in source.options)
-    if "target_latency" in source.options:  # its value may change, but the log of what was read is another one
+    if (
+        "target_latency" in source.options and source.connector == "files"
+    ):  # its value may change, but the log of what was read is another one
         yield "batches sized by a target latency"
-    yield from (f"column {column.name} {column.type}" for column in source.columns)
+    yield from (f"column {column.name} {column.type}{_metadata(source, column.name)}" for column in source.columns)
     for time in source.messages or ((source.event_time,) if source.event_time is not None else ()):
         yield f"event time {time.column} type {time.type}"
     if source.watermark_sql is not None:
@@ -245,3 +269,7 @@ def _source(source: Source) -> Iterator[str]:
         yield "empty rows are errors"
     if source.dedup is not None:
         yield f"deduplicate by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}"
+
+
+def _metadata(source: Source, column: str) -> str:
+    return f" metadata {source.metadata[column]}" if column in source.metadata else ""

@@ -6,8 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from eventide.eventtime.durations import format_duration
-from eventide.plan.difference import bound_text, emit_text, explode_text, join_emit_text, rank_text, window_text
-from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.difference import (
+    bound_text,
+    emit_text,
+    explode_text,
+    join_emit_text,
+    lookup_text,
+    rank_text,
+    window_text,
+)
+from eventide.plan.logical import Explode, Filter, Lookup, Named, Step, Table
 from eventide.plan.modes import LatePolicy
 from eventide.plan.physical import (
     AggregateWindows,
@@ -101,7 +109,7 @@ def _join(physical: Physical, join: JoinRows) -> tuple[str, list[tuple[str, str]
         for one, other, null_safe in zip(left.keys, right.keys, join.null_safe, strict=True)
     ]
     facts = [
-        ("emit", join_emit_text(join.at_close, physical.emit)),
+        ("emit", join_emit_text(join.bound, join.at_close, physical.emit)),
         ("keys", ", ".join(keys) or "none: every row meets every row"),
     ]
     if join.condition is not None:
@@ -134,6 +142,8 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
         return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
     if isinstance(input.watermark, EventTimeWatermark):
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
+        if input.watermark.by_partition:
+            rule += ", the least of all partitions, told when their batch has ended"
         if len(physical.inputs) > 1:
             rule += ", the least of all sources"
         if input.source.admission is not None and input.source.admission.needs_history:
@@ -145,10 +155,23 @@ def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
 
 def _step(step: Step, below: _Node) -> _Node:
     if isinstance(step, Explode):
-        return _Node(explode_text(step).capitalize(), inputs=[below])
+        return _Node(_title(explode_text(step)), inputs=[below])
+    if isinstance(step, Lookup):
+        return _Node(_title(lookup_text(step)), _table_facts(step.table), [below])
     if isinstance(step, Filter):
         return _Node(f"Filter {step.condition}", inputs=[below])
     return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])
+
+
+def _title(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _table_facts(table: Table) -> list[tuple[str, str]]:
+    facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in table.columns))]
+    facts += [(name, value) for name, value in sorted(table.options.items())]
+    refresh = "only by REFRESH TABLE" if table.refresh is None else f"every {format_duration(table.refresh)}"
+    return [*facts, ("read anew", refresh)]
 
 
 def _source(input: Input, read: Read) -> _Node:
@@ -176,7 +199,8 @@ def _source(input: Input, read: Read) -> _Node:
         target = format_duration(source.admission.shed.target_latency)
         facts.append(("sheds", f"rows when batches last longer than {target}; priority {first}"))
     if input.fusion is not None:
-        facts.append(("fused", "tasks read, decode, filter, project and pack the files by themselves"))
+        what = "messages" if source.connector == "kafka" else "files"
+        facts.append(("fused", f"tasks read, decode, filter, project and pack the {what} by themselves"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
     return _Node(f"Scan {source.name} ({source.connector})", facts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError
 
-from eventide.plan.logical import Explode, Filter
+from eventide.plan.logical import Explode, Filter, Lookup
 from eventide.plan.physical import JoinRows, Physical
 from eventide.tasks.scalars import parsed
 
@@ -27,7 +27,7 @@ def growing(physical: Physical) -> list[str]:
 def _expressions(physical: Physical) -> Iterator[str]:
     for input in physical.inputs:
         for step in input.steps:
-            if isinstance(step, Filter):
+            if isinstance(step, Filter | Lookup):
                 yield step.condition
             elif isinstance(step, Explode):
                 yield step.sql

@@ -62,4 +62,13 @@ class Asof:
     tolerance: int | None = None
 
 
-JoinBound = SameWindow | OverlappingPanes | OverlappingSessions | Interval | Asof
+@dataclass(frozen=True)
+class AnyTime:
+    """No bound: all rows meet, and every change of the result is emitted. A row is kept until the watermark is `ttl`
+    past it; None: for ever.
+    """
+
+    ttl: int | None = None
+
+
+JoinBound = SameWindow | OverlappingPanes | OverlappingSessions | Interval | Asof | AnyTime

@@ -126,7 +126,13 @@ def _join(physical: Physical, operator: JoinRows, types: KernelTypes) -> JoinSpe
         inputs=tuple(
             InputSpec(each.source.name, _pairs(each.keys), _pairs(each.originals)) for each in physical.inputs
         ),
+        changes=(_changes(physical, 0), _changes(physical, 1)),
+        emits_changes=physical.emit.mode is EmitMode.CHANGES,
     )
+
+
+def _changes(physical: Physical, side: int) -> str | None:
+    return next(each.changes for each in physical.inputs if each.side == side)
 
 
 def _rank(physical: Physical, operator: RankRows, types: KernelTypes) -> RankSpec:

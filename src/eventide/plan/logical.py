@@ -50,6 +50,18 @@ class Source:
     max_future_skew: int = 300_000_000
     refuses_empty_rows: bool = False  # whether a row in which every declared column is NULL is an error
     admission: AdmissionSpec | None = None  # None: every row is admitted
+    metadata: Mapping[str, str] = field(default_factory=dict)  # columns that are no part of a message's content
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """CREATE TABLE: rows that are looked up, read anew every `refresh`; None: only when somebody asks for it."""
+
+    name: str
+    columns: tuple[Column, ...]
+    connector: str = "files"
+    refresh: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -98,11 +110,25 @@ class Explode:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """Each row with every row of `table` for which `condition` holds; without any it is left out, unless it is `outer`.
+
+    `names` are what the table's columns are called from here on, and in `condition`.
+    """
+
+    input: Relation
+    table: Table
+    condition: str
+    names: tuple[str, ...]
+    outer: bool = False
+
+
+@dataclass(frozen=True)
 class Union:
     inputs: tuple[Relation, ...]
 
 
-Step = Filter | Project | Explode
+Step = Filter | Project | Explode | Lookup
 Relation = Scan | Step | Union
 
 
@@ -177,6 +203,7 @@ class JoinSide:
     columns: tuple[Column, ...]  # of `input`, in order: the original event of a side-output payload
     keys: tuple[str, ...]
     time: str | None = None  # the SQL expression that overrides the sources' event time
+    changes: str | None = None  # the column that says which rows of a change log are taken back
 
 
 @dataclass(frozen=True)

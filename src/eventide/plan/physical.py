@@ -22,13 +22,15 @@ from eventide.tasks.expressions import Expression
 class EventTimeWatermark:
     """W = max(event time) - lag, per source, or max(`carried`) where rows carry it; `time` is for EXPLAIN.
 
-    `told`: rows never move it; the stream that gives them tells it.
+    `told`: rows never move it; the stream that gives them tells it. `by_partition`: the least over the partitions of
+    the source, see `eventtime.lanes`; it is told when a batch has ended.
     """
 
     lag: int
     time: str
     carried: str | None = None
     told: bool = False
+    by_partition: bool = False
 
 
 @dataclass(frozen=True)

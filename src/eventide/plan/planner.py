@@ -17,6 +17,7 @@ from eventide.plan.logical import (
     Forward,
     Join,
     JoinSide,
+    Lookup,
     Named,
     Project,
     Rank,
@@ -122,6 +123,7 @@ def _join(stream: Stream, query: Join) -> Physical:
             packed=(*keys, *_originals(side.columns)),
             keys=tuple(Named(key.sql, key.name) for key in keys),
             side=number,
+            changes=side.changes,
         )
         columns.append(_pair_columns(side, letter, used))
     operator = JoinRows(query.kind, query.bound, query.null_safe, query.condition, query.at_close, *columns)
@@ -224,7 +226,7 @@ def _named(scan: Scan, steps: tuple[Step, ...], columns: tuple[Column, ...]) -> 
     for step in steps:
         if isinstance(step, Project):
             own = [column.name for column in step.columns]
-        elif isinstance(step, Explode):
+        elif isinstance(step, Explode | Lookup):
             own += step.names
     wanted = [column.name for column in columns]
     if own == wanted:
@@ -240,7 +242,7 @@ def _flatten(relation: Relation) -> list[tuple[Scan, tuple[Step, ...]]]:
             return [(relation, ())]
         case Union():
             return [part for parts in relation.inputs for part in _flatten(parts)]
-        case Filter() | Project() | Explode():
+        case Filter() | Project() | Explode() | Lookup():
             return [(scan, (*steps, relation)) for scan, steps in _flatten(relation.input)]
 
 
@@ -253,7 +255,12 @@ def _watermark(stream: Stream, scan: Scan, time: str | None) -> EventTimeWaterma
         return EventTimeWatermark(0, words, told=True)
     lag = scan.watermark_lag if scan.watermark_lag is not None else source.watermark_lag
     carried = source.watermark_sql if scan.watermark_lag is None and time is None else None
-    return EventTimeWatermark(lag or 0, words, carried)
+    # which rows are admitted is known only behind the partitions
+    by_partition = source.connector in PARTITIONED and source.admission is None
+    return EventTimeWatermark(lag or 0, words, carried, by_partition=by_partition)
+
+
+PARTITIONED = ("kafka",)  # connectors whose sources have partitions, each with its own order of rows
 
 
 def _event_time(stream: Stream, source: Source, time: str | None) -> str | None:

@@ -10,12 +10,14 @@ from eventide.plan.logical import (
     Explode,
     Filter,
     Join,
+    Lookup,
     Project,
     Query,
     Relation,
     Scan,
     Source,
     Stream,
+    Table,
     Union,
     WindowAggregate,
 )
@@ -37,11 +39,30 @@ def sources_below(relation: Relation) -> Iterator[Source]:
     match relation:
         case Scan():
             yield relation.source
-        case Filter() | Project() | Explode():
+        case Filter() | Project() | Explode() | Lookup():
             yield from sources_below(relation.input)
         case Union():
             for part in relation.inputs:
                 yield from sources_below(part)
+
+
+def tables_of(query: Query) -> dict[str, Table]:
+    """The tables that a query looks up, by name."""
+    return {table.name: table for relation in relations_of(query) for table in _tables_below(relation)}
+
+
+def _tables_below(relation: Relation) -> Iterator[Table]:
+    match relation:
+        case Scan():
+            return
+        case Lookup():
+            yield from _tables_below(relation.input)
+            yield relation.table
+        case Filter() | Project() | Explode():
+            yield from _tables_below(relation.input)
+        case Union():
+            for part in relation.inputs:
+                yield from _tables_below(part)
 
 
 def with_columns(stream: Stream, columns: Mapping[str, tuple[Column, ...]]) -> Stream:
@@ -62,7 +83,7 @@ def _with_columns(relation: Relation, columns: Mapping[str, tuple[Column, ...]])
         case Scan():
             found = columns.get(relation.source.name, relation.source.columns)
             return replace(relation, source=replace(relation.source, columns=found))
-        case Filter() | Project() | Explode():
+        case Filter() | Project() | Explode() | Lookup():
             return replace(relation, input=_with_columns(relation.input, columns))
         case Union():
             return replace(relation, inputs=tuple(_with_columns(part, columns) for part in relation.inputs))

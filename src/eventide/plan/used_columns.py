@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from eventide.eventtime.resolution import METADATA_COLUMNS
-from eventide.plan.logical import Explode, Filter, Source
+from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.names import field_path
 from eventide.plan.physical import EventTimeWatermark, Input
 
@@ -23,6 +23,8 @@ def used_columns(input: Input) -> frozenset[str]:
             wanted |= columns_in([step.condition])
         elif isinstance(step, Explode):
             wanted = wanted.difference(name.lower() for name in step.names) | columns_in([step.sql])
+        elif isinstance(step, Lookup):
+            wanted = (wanted | columns_in([step.condition])).difference(name.lower() for name in step.names)
         else:
             wanted = columns_in([column.sql for column in step.columns if column.name.lower() in wanted])
     wanted |= _of_source(input.source, isinstance(input.watermark, EventTimeWatermark))

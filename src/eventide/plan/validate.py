@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import aggregates
-from eventide.plan.logical import Explode, Forward, Relation, Scan, Source, Stream, Union
+from eventide.plan.logical import Explode, Forward, Lookup, Relation, Scan, Source, Stream, Union
 from eventide.plan.modes import LatePolicy
 from eventide.plan.reads import relations_of, sources_below
 
@@ -37,14 +37,14 @@ def validate(stream: Stream, places: Places | None = None) -> None:
             raise (places or Places()).error(
                 "query",
                 f"{source.name} has limits, which count its rows, and here one becomes several before they are counted",
-                f"let a stream of its own read {source.name}, and explode what that one gives",
+                f"let a stream of its own read {source.name}, and do this with what that one gives",
             )
 
 
 def _exploded(relation: Relation) -> list[Source]:
     """The sources of which one row becomes several."""
     match relation:
-        case Explode():
+        case Explode() | Lookup():
             return list(sources_below(relation))
         case Scan():
             return []

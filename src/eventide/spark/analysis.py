@@ -25,7 +25,8 @@ from pyspark.sql.types import (
 from eventide.errors import SqlError
 from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
 from eventide.kernels.logic.rank import PLACE
-from eventide.plan.logical import Explode, Filter, Named, Step
+from eventide.plan.joins import AnyTime
+from eventide.plan.logical import Explode, Filter, Lookup, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
 from eventide.plan.windows import Unbounded
 from eventide.spark.failure import TRACEBACK, cause_of
@@ -97,13 +98,14 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
             calls = [StructField(name, field.dataType) for name, field in results.items()]
             times = [_ROWTIME] if isinstance(window, Unbounded) else []
             return StructType([*head, *keys, *calls, *times, _WINDOW_ID])
-        case JoinRows(left=left, right=right):
+        case JoinRows(left=left, right=right, bound=bound):
             columns = [
                 StructField(column.name, packed[side][column.sql].dataType)
                 for side, chosen in ((0, left), (1, right))
                 for column in chosen
             ]
-            return StructType([*_BOUNDS, _ROWTIME, *columns, _WINDOW_ID])
+            change = [StructField(CHANGE, IntegerType())] if isinstance(bound, AnyTime) else []
+            return StructType([*_BOUNDS, _ROWTIME, *columns, *change, _WINDOW_ID])
 
 
 def _results(relation: DataFrame, physical: Physical) -> dict[str, StructField]:
@@ -167,6 +169,12 @@ def check_step(frame: DataFrame, step: Step) -> None:
         _check(frame, step.condition)
     elif isinstance(step, Explode):
         _check_one(frame, Named(step.names[-1], f"explode({step.sql})"))
+    elif isinstance(step, Lookup):
+        columns = [
+            F.lit(None).cast(column.type).alias(name)
+            for column, name in zip(step.table.columns, step.names, strict=True)
+        ]
+        _check(frame.select("*", *columns), step.condition)
     else:
         _typed(frame, step.columns)
 

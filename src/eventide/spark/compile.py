@@ -131,7 +131,8 @@ def _packing(
         lag,
         CARRIED_WATERMARK if is_carried else None,
         spec.prefold() if admission is None else None,
-        isinstance(watermark, EventTimeWatermark) and watermark.told,
+        isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
+        isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input.plan, admission, orders),
     )
 

@@ -14,32 +14,33 @@ import pyarrow as pa
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedding import Shedding
 from eventide.connectors.arrow_types import from_arrow_type
-from eventide.connectors.contract import Scans, SourceContext
+from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
-from eventide.connectors.files.read import check_folder
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
+from eventide.eventtime.lanes import LaneSilence
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import plan
-from eventide.plan.reads import sources_of, with_columns
+from eventide.plan.planner import PARTITIONED, plan
+from eventide.plan.reads import sources_of, tables_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.compile import Compiled, compile_stream
-from eventide.spark.inputs import unfused
+from eventide.spark.inputs import check_source, unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import Need, RunningStream
 from eventide.spark.side_channel import Channel
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
+from eventide.spark.tables import StreamTables, TableReader
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
@@ -48,6 +49,7 @@ from eventide.storage.payloads import JSON_FIELDS, late_schema, original_rows
 from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Results
 from eventide.storage.spool import Spool
+from eventide.storage.tables import VersionLog
 from eventide.storage.time_bound import TimeBoundFile
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Engine:
         self.spark = sessions.acquire(options) if spark is None else spark
         self._default_shards = shards or sessions.default_shards(self.spark)
         self._streams: dict[str, RunningStream] = {}
+        self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
 
     def open(
@@ -117,6 +120,12 @@ class Engine:
             any(source.connector not in (EMBEDDED, CONNECTOR) for source in read.values()),
             frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
             self._shedding(stream.name, read.values()),
+            {
+                source.name: LaneSilence(source.idle_timeout)
+                for source in read.values()
+                if source.connector in PARTITIONED
+            },
+            self._stream_tables(stream),
         )
         self._streams[stream.name] = running
         for sink in sinks:
@@ -128,6 +137,11 @@ class Engine:
     def _shedding(self, stream: str, sources: Iterable[logical.Source]) -> Shedding | None:
         specs = {source.name: source.admission for source in sources if source.admission and source.admission.sheds}
         return Shedding(specs, ShedLog(self._layout.shed_orders(stream))) if specs else None
+
+    def _stream_tables(self, stream: logical.Stream) -> StreamTables | None:
+        tables = tables_of(stream.query)
+        log, offsets = VersionLog(self._layout.table_log(stream.name)), self._layout.spark(stream.name) / "offsets"
+        return StreamTables(tables, self.tables, log, offsets) if tables else None
 
     def _with_types(self, stream: logical.Stream) -> logical.Stream:
         """The stream with the types of what it reads from other streams, which are known once those are analysed."""
@@ -287,6 +301,7 @@ class Engine:
             self._layout.root / "streams",
             scans,
             orders=self._layout.shed_orders(name),
+            tables=TableFiles(self._layout.tables, self._layout.table_log(name)),
         )
         try:
             compiled = compile_stream(physical, context, shards, decodes=decodes, guards=guards)
@@ -353,8 +368,9 @@ class Engine:
 
 
 def _check_sources(physical: Physical) -> None:
-    for source in (input.source for input in physical.inputs if input.source.connector == "files"):
-        check_folder(source.name, with_secrets(source).options["path"])
+    for input in physical.inputs:
+        if input.source.connector in ("files", "kafka"):
+            check_source(with_secrets(input.source))
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

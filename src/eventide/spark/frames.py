@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,18 +15,21 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from eventide.connectors.contract import SourceContext
+from eventide.connectors.contract import SourceContext, TableFiles
+from eventide.connectors.files.table import read_table
 from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Stream
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
+from eventide.plan.reads import tables_of
 from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
+from eventide.spark.refreshing import Refreshing
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
-from eventide.spark.session import SparkOptions, default_shards
+from eventide.spark.session import SparkOptions, default_shards, frame_of
 from eventide.spark.settings import STREAMING
 from eventide.spark.side_output import SideOutput
 from eventide.storage.inbox import Entry
@@ -80,8 +84,9 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     physical = plan(stream)
     spark = _session(frames)
     _refuse_heartbeat(physical)
+    tables = {name: frame_of(spark, read_table(spark, table)) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
-    context = SourceContext(spark, None, Path(), frames=frames)
+    context = SourceContext(spark, None, Path(), frames={**frames, **tables})
     # nobody would start the query again with guards if it stopped for lack of them
     return compile_stream(physical, context, shards, typed=True, guards=True).frame
 
@@ -121,6 +126,12 @@ def _refuse_heartbeat(physical: Physical) -> None:
         raise OptionError(
             "emit(every=...) needs a running query", help="use start(checkpoint, sink) in place of rows()"
         )
+    for table in tables_of(physical.stream.query).values():
+        if table.refresh is not None:
+            raise OptionError(
+                f"{table.name}: refresh needs a running query, which decides between batches",
+                help="use start(checkpoint, sink) in place of rows(), or leave it out: the table is then read once",
+            )
     for input in physical.inputs:
         if input.source.idle_timeout is not None:
             raise OptionError(
@@ -186,6 +197,7 @@ class _FrameEngine(Engine):
             self._layout.root / "sources",
             frames=self._frames,
             orders=self._layout.shed_orders(physical.stream.name),
+            tables=TableFiles(self._layout.tables, self._layout.table_log(physical.stream.name)),
         )
         return compile_stream(physical, context, shards, typed=True, guards=guards)
 
@@ -211,8 +223,9 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
     layout.make_private()
     lock = Lock(layout.lock)
     try:
-        running = _FrameEngine(layout, spark, frames, sink).open(stream, ())
-        return FluentQuery(running, tuple(frames), lock)
+        engine = _FrameEngine(layout, spark, frames, sink)
+        tables = list(tables_of(stream.query).values())
+        return FluentQuery(engine.open(stream, ()), tuple(frames), lock, partial(engine.tables.keep_fresh, tables))
     except BaseException:
         lock.release()
         raise
@@ -221,10 +234,13 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
 class FluentQuery:
     """A stream that runs in the background until `stop`. As a context manager it stops at the end of the block."""
 
-    def __init__(self, running: RunningStream, sources: tuple[str, ...], lock: Lock) -> None:
+    def __init__(
+        self, running: RunningStream, sources: tuple[str, ...], lock: Lock, refresh: Callable[[], None]
+    ) -> None:
         self._running = running
         self._sources = sources
         self._lock = lock
+        self._refreshing = Refreshing(refresh)
         self._guard = threading.RLock()
         self._live = True
         running.start()
@@ -237,7 +253,9 @@ class FluentQuery:
 
     def process_all(self) -> None:
         """Return when all that is there has been taken in and given out; raises why the query failed, if it did."""
+        self._refreshing.now()
         with self._guard:
+            self._running.take_tables()
             self._running.process()
 
     def advance_watermark(self, ts: int | dt.datetime, source: str | None = None) -> None:
@@ -282,6 +300,7 @@ class FluentQuery:
         """End the query; a graceful stop takes in all that is there and gives out what is still open."""
         self._live = False
         self._clock.join()
+        self._refreshing.wait()
         with self._guard:
             try:
                 if graceful:
@@ -301,6 +320,7 @@ class FluentQuery:
 
     def _keep_time(self) -> None:
         while self._live:
+            self._refreshing.in_background()
             with self._guard:
                 if self._live:
                     self._running.keep_running()

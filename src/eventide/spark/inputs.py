@@ -5,32 +5,51 @@ Rows come from Spark, which hands them to Python for packing, or from a fused sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Protocol
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
-from eventide.connectors.contract import PASSED, SourceContext, user_schema, with_hidden
-from eventide.connectors.files.fused import decoded, fused_scan, scanned, settings_of
+from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
+from eventide.connectors.files import fused as fused_files
 from eventide.connectors.files.read import check_folder, has_partition_folders
+from eventide.connectors.kafka import fused as fused_topics
 from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS
-from eventide.plan.logical import Explode, Named, Project, Step
+from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
 from eventide.plan.physical import EventTimeWatermark, ForwardRows, Fusion, Input, JoinRows, Physical
 from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
 from eventide.spark.guard import Guard
+from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
-from eventide.tasks.packing import HOW, KEPT, PACKED, Packing
+from eventide.tasks.fused_scan import FusedScan
+from eventide.tasks.packing import HOW, KEPT, LANE, PACKED, Packing
 from eventide.tasks.row_groups import RowGroups
+
+
+class _Road(Protocol):
+    """How tasks read the sources of a connector by themselves: a module of the connector."""
+
+    def fused_scan(
+        self, source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool
+    ) -> FusedScan: ...
+
+    def scanned(self, spark: SparkSession, source: Source, number: int, scan: FusedScan, scans: Scans) -> DataFrame: ...
+
+    def decoded(self, frame: DataFrame, source: Source, scan: FusedScan) -> DataFrame: ...
+
+
+_ROADS: Mapping[str, _Road] = {"files": fused_files, "kafka": fused_topics}
 
 
 @dataclass(frozen=True)
@@ -52,10 +71,18 @@ def open_input(context: SourceContext, number: int, input: Input, inbox: DataFra
     if fusion is None:
         rows = source_frame(context, input.source, inbox, used_columns(input))
     else:
-        check_folder(input.source.name, input.source.options["path"])
+        check_source(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
-    return SparkInput(number, input, _stepped(input, rows, guard), fusion)
+    return SparkInput(number, input, _stepped(context, input, rows, guard), fusion)
+
+
+def check_source(source: Source) -> None:
+    """Raises what keeps a source from being read, as far as it can be told before."""
+    if source.connector == "files":
+        check_folder(source.name, source.options["path"])
+    elif source.connector == "kafka":
+        fused_topics.check_topics(source)
 
 
 def common_schema(inputs: list[SparkInput]) -> StructType:
@@ -129,22 +156,23 @@ def packed_rows(
         return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
     source, scans = input.plan.source, context.scans
     is_numbered = physical.needs_arrival or source.admission is not None
-    scan = fused_scan(source, input.fusion, packing, is_numbered, decodes or input.fusion.left_to_spark)
-    frame = scanned(
-        context.spark, settings_of(source, scan, scans.folder / str(input.number), scans.bound, scans.tasks)
-    )
+    road = _ROADS[source.connector]
+    scan = road.fused_scan(source, input.fusion, packing, is_numbered, decodes or input.fusion.left_to_spark)
+    frame = road.scanned(context.spark, source, input.number, scan, scans)
     if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
         return frame.select(*PACKED.names)
-    lines = _stepped(input.plan, decoded(frame, source, scan.reader.columns), guard)
+    lines = _stepped(context, input.plan, road.decoded(frame, source, scan), guard)
     rows = _to_pack(physical, input.plan, lines, schema, packed, guard)
     return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
 
 
 def _fusion(context: SourceContext, input: Input) -> Fusion | None:
-    """How the input's files are read by tasks; None if Spark reads them."""
+    """How the input's files, or messages, are read by tasks; None if Spark reads them."""
     source = input.source
-    if context.scans is None or source.connector != "files":
+    if context.scans is None or source.connector not in _ROADS:
         return None
+    if source.connector == "kafka":
+        return input.fusion or _left_to_spark(input)
     if input.fusion is not None and not has_partition_folders(source.options["path"]):
         return input.fusion
     if "target_latency" not in source.options:
@@ -155,28 +183,36 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
             f"{input.not_fused}",
             help="leave target_latency out, and bound batches with max_files_per_batch",
         )
+    return _left_to_spark(input)
+
+
+def _left_to_spark(input: Input) -> Fusion:
     used = used_columns(input)
-    columns = tuple((column.name, column.type) for column in source.columns if column.name in used)
+    columns = tuple((column.name, column.type) for column in input.source.columns if column.name in used)
     return Fusion(columns, None, None, (), None, left_to_spark=True)
 
 
-def _stepped(input: Input, rows: DataFrame, guard: Guard) -> DataFrame:
+def _stepped(context: SourceContext, input: Input, rows: DataFrame, guard: Guard) -> DataFrame:
     """Event time, filters and projections; rows that a fused scan has packed pass."""
     is_event_time = isinstance(input.watermark, EventTimeWatermark)
     frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time, guard)
     for step in input.steps:
         try:
-            frame = _after(input, step, frame, PASSED in rows.columns, guard)
+            frame = _after(context, input, step, frame, PASSED in rows.columns, guard)
         except REFUSED:
             check_step(frame, step)
             raise
     return frame
 
 
-def _after(input: Input, step: Step, frame: DataFrame, some_passed: bool, guard: Guard) -> DataFrame:
+def _after(
+    context: SourceContext, input: Input, step: Step, frame: DataFrame, some_passed: bool, guard: Guard
+) -> DataFrame:
     if isinstance(step, Explode):
         frame, (elements,) = guard.of_rows(frame, [Named("elements", step.sql)])
         return exploded(frame, guard.cleared(frame).columns, step, elements)
+    if isinstance(step, Lookup):
+        return looked_up(frame, step, table_frame(context, step), carried(input.source))
     if isinstance(step, Project):
         frame, values = guard.of_rows(frame, step.columns)
         columns = [value.alias(c.name) for value, c in zip(values, step.columns, strict=True)]
@@ -206,6 +242,8 @@ def _to_pack(
         for value, named in zip(values, input.packed, strict=True)
     ]
     frame = frame.select(*extra, *columns)
+    if not _has_lanes(input):
+        frame = frame.drop(LANE)
     if not physical.needs_arrival and input.source.admission is None:
         frame = frame.drop(SEQ)
     if input.source.dedup is None:
@@ -213,3 +251,7 @@ def _to_pack(
     if not isinstance(input.watermark, EventTimeWatermark) or input.watermark.carried is None:
         frame = frame.drop(CARRIED_WATERMARK)
     return frame
+
+
+def _has_lanes(input: Input) -> bool:
+    return isinstance(input.watermark, EventTimeWatermark) and input.watermark.by_partition

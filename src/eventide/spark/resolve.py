@@ -14,7 +14,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
-from eventide.connectors.contract import CORRUPT, PASSED, RECEIVED
+from eventide.connectors.contract import CORRUPT, PASSED, PLACE, RECEIVED
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import (
@@ -35,10 +35,10 @@ from eventide.plan.names import backticked, field_path
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
 from eventide.spark.guard import Guard
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PRIORITY
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PRIORITY
 
 CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
-CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, PASSED)
+CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, LANE, PASSED)
 
 
 def carried(source: Source) -> tuple[str, ...]:
@@ -70,6 +70,8 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         }
     )
     detail = F.when(is_corrupt, F.col(CORRUPT)).when(unparseable | future, value)
+    if PLACE in frame.columns:
+        detail = F.concat(PLACE, F.lit(": "), detail)
     users = [F.col(backticked(f.name)) for f in schema.fields]
     resolved = frame.select(
         *users,
@@ -78,6 +80,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         how.cast("tinyint").alias(HOW),
         detail.alias(DETAIL),
         _identity(source).alias(DEDUP),
+        (F.col(LANE) if LANE in frame.columns else F.lit(None).cast("string")).alias(LANE),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
         F.lit(None).cast("bigint").alias(CARRIED_WATERMARK),
         *_arrivals(source, now),
@@ -208,6 +211,7 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int, guard: Gua
         F.when(given, expression.cast("string")).otherwise(F.col(DETAIL)).alias(DETAIL),
         DEDUP,
         CARRIED_WATERMARK,
+        LANE,
         PASSED,
         *[name for name in (ARRIVED, KEPT, NOW, PRIORITY) if name in frame.columns],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 from abc import ABC, abstractmethod
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame
 from eventide.admission.gate import TOKENS_LEFT
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
+from eventide.eventtime.lanes import add_lanes
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
@@ -51,6 +53,7 @@ class Router(ABC):
     bound: TimeBoundFile | None = None
     side: SideOutput = field(default_factory=lambda: SideOutput({}))
     heard: set[str] = field(default_factory=set)  # sources that gave rows since this was last emptied
+    heard_lanes: set[tuple[str, str]] = field(default_factory=set)  # the same of partitions, each with its source
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
@@ -91,6 +94,7 @@ class Router(ABC):
         before = self.results.latest()
         sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
+        lanes = copy.deepcopy(before.lanes) if before else {}
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
@@ -111,10 +115,15 @@ class Router(ABC):
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
                 _add_admission(admission.setdefault(self.sources[int(number)], {}), figures)
+            for number, found in one["lanes"].items():
+                add_lanes(lanes.setdefault(self.sources[int(number)], {}), found)
+                self.heard_lanes.update(
+                    (self.sources[int(number)], lane) for lane in found if "watermark" in found[lane]
+                )
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began)
+        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes)
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""

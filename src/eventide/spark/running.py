@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
+from eventide.eventtime.lanes import LaneSilence, least_watermark
 from eventide.plan.growing import growing
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
@@ -25,6 +26,7 @@ from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.stream_output import StreamOutput
+from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
@@ -67,6 +69,8 @@ class RunningStream:
         reads_outside: bool,
         judged: frozenset[str] = frozenset(),
         shedding: Shedding | None = None,
+        lanes: Mapping[str, LaneSilence] | None = None,
+        tables: StreamTables | None = None,
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -83,7 +87,10 @@ class RunningStream:
         self._judged = judged
         self._told: dict[str, int] = {}
         self._shedding = shedding
-        router.tell = self._batch_ended if judged or shedding else None
+        self._lanes = lanes or {}
+        self._tables = tables
+        self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
+        router.tell = self._batch_ended if judged or shedding or lanes or tables else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -111,10 +118,14 @@ class RunningStream:
             self._raise_if_failed()
             return
         self.router.failure, self._is_told = None, False
+        if self._tables is not None:
+            self._tables.begin()
         if self._has_run:
             with self._publishing:
                 self.inbox.publish(self._reminders())
-            self._told = self._claims()
+            self._told = {
+                entry.source: entry.at for entry in self._reminders() if entry.source and entry.at is not None
+            }
         self._tell()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
@@ -125,6 +136,21 @@ class RunningStream:
             self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
         except Exception as error:
             raise self._failure(error) from None
+
+    def take_tables(self) -> None:
+        """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
+        if self._call_for_tables():
+            self._wait()
+
+    def _call_for_tables(self) -> bool:
+        """Call for a batch if there is a newer version, once for each."""
+        newest = {} if self._tables is None or not self._tables.is_behind else self._tables.newest()
+        if newest in ({}, self._awaited):
+            return False
+        self._awaited = newest
+        with self._publishing:
+            self.inbox.publish([Entry("wake")])
+        return True
 
     def publish(self) -> None:
         """Let the query see everything that its sources and the streams that it reads have for it."""
@@ -142,6 +168,7 @@ class RunningStream:
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
+        self._call_for_tables()
         now = self._clock.micros()
         while self.router.heard:
             self._heartbeat.heard(self.router.heard.pop(), now)
@@ -151,11 +178,13 @@ class RunningStream:
         decisions = self._heartbeat.decide(now, watermarks, is_open)
         with self._publishing:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
-        return bool(decisions)
+        return self._tell() or bool(decisions)
 
     def _batch_ended(self) -> None:
         """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
         self._tell()
+        if self._tables is not None:
+            self._tables.change()
         account = self.router.results.latest()
         if self._shedding is not None and account is not None:
             self._shedding.observe(account, self._clock.micros())
@@ -164,8 +193,14 @@ class RunningStream:
         """How loaded the engine is, and what share is shed; empty where nothing may be."""
         return {} if self._shedding is None else self._shedding.figures()
 
-    def _tell(self) -> None:
-        """Publish the watermarks that admitted rows allow, as the shards have found them."""
+    def table_figures(self) -> dict[str, dict[str, Any]]:
+        """Of each table that is looked up: the version in use and how it is doing."""
+        return {} if self._tables is None else self._tables.figures()
+
+    def _tell(self) -> bool:
+        """Publish the watermarks that admitted rows allow, as the shards have found them, and those that partitions
+        allow; says whether there was anything.
+        """
         news = {
             name: watermark
             for name, watermark in self._claims().items()
@@ -174,14 +209,31 @@ class RunningStream:
         with self._publishing:
             self.inbox.publish([Entry("watermark", name, None, watermark) for name, watermark in news.items()])
         self._told.update(news)
+        return bool(news)
 
     def _claims(self) -> dict[str, int]:
-        """The watermarks that admitted rows allow, by the sources in `judged`."""
-        return {
+        """The watermarks that admitted rows allow, by the sources in `judged`, and those that partitions allow."""
+        admitted = {
             name: figures["watermark"]
             for name, figures in self._account_sources().items()
             if name in self._judged and "watermark" in figures
         }
+        return {**admitted, **self._least_of_partitions()}
+
+    def _least_of_partitions(self) -> dict[str, int]:
+        account, now = self.router.results.latest(), self._clock.micros()
+        while self.router.heard_lanes:
+            source, lane = self.router.heard_lanes.pop()
+            self._lanes[source].heard(lane, now)
+        found = {} if account is None else {name: account.lanes.get(name, {}) for name in self._lanes}
+        marks = {name: least_watermark(lanes, self._lanes[name].idle(lanes, now)) for name, lanes in found.items()}
+        return {name: mark for name, mark in marks.items() if mark is not None}
+
+    def idle_lanes(self, now: int) -> dict[str, set[str]]:
+        """The partitions that have been silent for their source's idle timeout, by source."""
+        account = self.router.results.latest()
+        lanes = {} if account is None else account.lanes
+        return {name: silence.idle(lanes.get(name, {}), now) for name, silence in self._lanes.items()}
 
     def drain(self) -> None:
         """Take in what is there now, and nothing that comes later: a source outside may never be silent."""

@@ -17,13 +17,14 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from eventide.errors import EngineError
+from eventide.eventtime.lanes import Lanes, add_lanes
 from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, Clock, FoldingKernel, Output
 from eventide.kernels.intake import IntakeSpec
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
-from eventide.tasks.packing import SURVEY, UNDECODED, from_blob, order_of, survey_of, to_blob
+from eventide.tasks.packing import LANES, SURVEY, UNDECODED, from_blob, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class SourceTimes:
     tops: dict[int, int] = field(default_factory=dict)
     flushes: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
+    lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
 
     def note(self, let_in: LetIn) -> None:
         """What was only known when rows had been admitted."""
@@ -53,6 +55,8 @@ class SourceTimes:
         self.figures = let_in.figures
 
     def add(self, row: Row) -> None:
+        if row.control == LANES:
+            add_lanes(self.lanes.setdefault(row.input, {}), json.loads(row.facts))
         flushed = row.at if row.control == "flush" else None
         for times, value in ((self.claims, row.claim), (self.tops, row.top), (self.flushes, flushed)):
             if value is not None:
@@ -90,7 +94,7 @@ class Received:
         self.times.add(row)
         if row.control == UNDECODED:
             self.undecoded = self.undecoded or row.facts
-        elif row.facts is not None:
+        elif row.facts is not None and row.control != LANES:
             self.facts.update(json.loads(row.facts))
         if row.folded is not None:
             self.partials.append(from_blob(row.blob))
@@ -214,6 +218,7 @@ class ShardWorker:
             "tops": times.tops,
             "flushes": times.flushes,
             "admission": times.figures,
+            "lanes": times.lanes,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 

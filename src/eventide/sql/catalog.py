@@ -1,4 +1,4 @@
-"""The catalog: sources, streams, sinks and views by name, and the rules of CREATE and DROP. It needs no Spark."""
+"""The catalog: what there is by name, and the rules of CREATE and DROP. It needs no Spark."""
 
 from __future__ import annotations
 
@@ -6,26 +6,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from eventide.errors import CatalogError, SqlError, suggest
-from eventide.plan.logical import Sink, Source, Stream
+from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import owner_of
 from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
+from eventide.sql.create_table import lower_table
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
 from eventide.sql.lower_source import lower_sink, lower_source
 from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
-from eventide.sql.statements import Create, CreateSink, CreateSource, CreateStream, CreateView, Drop, Statement
+from eventide.sql.statements import (
+    Create,
+    CreateSink,
+    CreateSource,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Drop,
+    Statement,
+)
 from eventide.sql.syntax import EmitNode
 from eventide.sql.views import expanded, mentioned
 
 LATE_SUFFIX = "$late"
 
-Definition = Source | Stream | Sink | CreateView
+Definition = Source | Stream | Sink | Table | CreateView
 
 
 class Catalog:
@@ -37,16 +47,16 @@ class Catalog:
         self.streams: dict[str, Stream] = {}
         self.inner: dict[str, Stream] = {}  # parts of streams that keep state, innermost first
         self.sinks: dict[str, Sink] = {}
+        self.tables: dict[str, Table] = {}
         self.views: dict[str, CreateView] = {}
         self._texts: dict[str, str] = {}  # of all kinds, in the order of creation
         self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
         """Do what CREATE or DROP says; other statements change nothing. Returns whether the catalog changed."""
-        if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
-            if isinstance(statement, CreateSource | CreateSink):
-                made = lower_source(statement) if isinstance(statement, CreateSource) else lower_sink(statement)
-                refuse_secrets(made.options, made.name)
+        if isinstance(statement, Create):
+            if isinstance(statement, CreateSource | CreateSink | CreateTable):
+                refuse_secrets(_made(statement).options, statement.name)
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
@@ -109,7 +119,7 @@ class Catalog:
         if late is not None:
             self._refuse_if_not_kept(self.late_names[late])
             return self.late_names[late], True
-        for kind in ("source", "view"):
+        for kind in ("source", "table", "view"):
             found = _find(self._objects(kind), name)
             if found is not None:
                 raise CatalogError(
@@ -141,19 +151,33 @@ class Catalog:
     def sink(self, name: str) -> Sink:
         return self.sinks[self._known("sink", self.sinks, name)]
 
+    def table(self, name: str) -> Table:
+        return self.tables[self._known("table", self.tables, name)]
+
     def definition(self, name: str) -> Definition:
         """Whatever has this name."""
-        everything: dict[str, Definition] = {**self.sources, **self.graph(), **self.sinks, **self.views}
+        everything: dict[str, Definition] = {
+            **self.sources,
+            **self.graph(),
+            **self.sinks,
+            **self.tables,
+            **self.views,
+        }
         found = _find(everything, name)
         if found is None:
             known = [name for name in everything if name not in self.inner]
-            raise CatalogError(f"there is no source, stream, sink or view {name}", help=suggest(name, known))
+            raise CatalogError(f"there is no source, stream, sink, table or view {name}", help=suggest(name, known))
         return everything[found]
+
+    @property
+    def names(self) -> list[str]:
+        """Of everything that a statement has made, in the order of creation."""
+        return list(self._texts)
 
     def texts(self) -> list[str]:
         """The statements that make this catalog again, ordered so that everything exists before it is named."""
         ranks: dict[str, tuple[int, int]] = {
-            **dict.fromkeys(self.sources, (0, 0)),
+            **dict.fromkeys((*self.sources, *self.tables), (0, 0)),
             **{name: (2, self._depth(name.lower())) for name in (*self.streams, *self.views)},
             **{name: (1 if sink.stream is None else 3, 0) for name, sink in self.sinks.items()},
         }
@@ -184,14 +208,14 @@ class Catalog:
         catalog = cls(allow_jvm_calls)
         for text in texts:
             for statement in parse_statements(text):
-                if isinstance(statement, CreateSource | CreateStream | CreateSink | CreateView):
+                if isinstance(statement, Create):
                     catalog._create(statement)
         return catalog
 
     def copy(self) -> Catalog:
         other = Catalog(self._allow_jvm_calls)
         other.sources, other.streams, other.sinks = dict(self.sources), dict(self.streams), dict(self.sinks)
-        other.inner, other.views = dict(self.inner), dict(self.views)
+        other.inner, other.tables, other.views = dict(self.inner), dict(self.tables), dict(self.views)
         other._texts, other._mentions = dict(self._texts), dict(self._mentions)
         return other
 
@@ -222,7 +246,8 @@ class Catalog:
     def become(self, other: Catalog) -> None:
         """Hold what another catalog holds, in place of what is here."""
         self.sources, self.streams, self.sinks = other.sources, other.streams, other.sinks
-        self.inner, self.views, self._texts, self._mentions = other.inner, other.views, other._texts, other._mentions
+        self.inner, self.tables, self.views = other.inner, other.tables, other.views
+        self._texts, self._mentions = other._texts, other._mentions
 
     def _add(self, statement: Create) -> None:
         name = statement.name
@@ -240,6 +265,8 @@ class Catalog:
             case CreateSink():
                 reads = None if statement.stream is None else self._readable_name(statement.stream)
                 self.sinks[name] = replace(lower_sink(statement), stream=reads)
+            case CreateTable():
+                self.tables[name] = lower_table(statement)
             case CreateView():
                 self.lower_view(statement)
                 self.views[name] = statement
@@ -253,10 +280,10 @@ class Catalog:
         return _find(self.graph(), name) or _find(self.late_names, name) or name
 
     def _check_free(self, name: str, but: str | None = None) -> None:
-        """A name means one thing among sources, streams, sinks, views and late streams."""
+        """A name means one thing among sources, streams, sinks, tables, views and late streams."""
         if but is not None and name.lower() == but.lower():
             raise CatalogError(f"LATE DATA TO {name} has the name of the stream itself", help="choose another name")
-        for kind in ("source", "stream", "sink", "view"):
+        for kind in ("source", "stream", "sink", "table", "view"):
             taken = _find(self._objects(kind), name)
             if taken is not None:
                 raise CatalogError(f"the name {name} is taken by the {kind} {taken}", help="choose another name")
@@ -336,7 +363,7 @@ class Catalog:
         ]
 
     def readers(self, name: str) -> Iterator[str]:
-        """The streams and views that read a source, a stream, its late rows or a view."""
+        """The streams and views that read a source, a stream, its late rows, a table or a view."""
         names = {name.lower(), *(late.lower() for late, stream in self.late_names.items() if owner_of(stream) == name)}
         for reader, mentions in self._mentions.items():
             if reader != name and mentions & names:
@@ -357,7 +384,8 @@ class Catalog:
         return [name for name in by_level if name in found]
 
     def _remove(self, name: str) -> None:
-        for objects in (self.sources, self.streams, self.sinks, self.views, self._texts, self._mentions):
+        named = (self.sources, self.streams, self.sinks, self.tables, self.views)
+        for objects in (*named, self._texts, self._mentions):
             found = _find(objects, name)
             if found is not None:
                 objects.pop(found)
@@ -369,6 +397,7 @@ class Catalog:
             "source": self.sources,
             "stream": self.streams,
             "sink": self.sinks,
+            "table": self.tables,
             "view": self.views,
         }
         return objects[kind]
@@ -400,5 +429,17 @@ def _kind(statement: Create) -> str:
             return "stream"
         case CreateSink():
             return "sink"
+        case CreateTable():
+            return "table"
         case CreateView():
             return "view"
+
+
+def _made(statement: CreateSource | CreateSink | CreateTable) -> Source | Sink | Table:
+    match statement:
+        case CreateSource():
+            return lower_source(statement)
+        case CreateSink():
+            return lower_sink(statement)
+        case CreateTable():
+            return lower_table(statement)

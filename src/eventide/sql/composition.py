@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions
-from eventide.plan.modes import LatePolicy
+from eventide.plan.logical import Forward, Query, Source, Stream, StreamOptions, Table
+from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import inner_name
 from eventide.plan.planner import plan_id
 from eventide.plan.reads import sources_of, window_of
@@ -35,6 +35,7 @@ class Composition:
     options: StreamOptions
     lateness: Lateness | None
     state_ttl: int | None
+    emit: EmitNode
     inner: dict[str, Stream] = field(default_factory=dict)
     lateness_is_used: bool = False
 
@@ -47,8 +48,16 @@ class Composition:
         return self.catalog.streams
 
     @property
+    def tables(self) -> Mapping[str, Table]:
+        return self.catalog.tables
+
+    @property
     def late_names(self) -> Mapping[str, str]:
         return self.catalog.late_names
+
+    @property
+    def tells_changes(self) -> bool:
+        return self.emit.is_inner or self.emit.mode in (EmitMode.ON_UPDATE, EmitMode.CHANGES)
 
     def stream(self, name: str) -> Stream:
         return self.inner[name] if name in self.inner else self.catalog.stream(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -21,7 +22,7 @@ from eventide.sql.options import (
     read_options,
 )
 from eventide.sql.statements import CreateSink, CreateSource
-from eventide.sql.syntax import Deduplicate, EventTimeNode, Path, SourceNode, WatermarkFor
+from eventide.sql.syntax import Deduplicate, EventTimeNode, MetadataNode, Path, SourceNode, WatermarkFor
 from eventide.sql.tokens import error_at
 from eventide.sql.type_names import read_type
 
@@ -36,9 +37,11 @@ class _Declared:
     event_times: list[EventTimeNode] = field(default_factory=list)
     watermark: WatermarkFor | None = None
     dedup: Deduplicate | None = None
+    metadata: list[MetadataNode] = field(default_factory=list)
 
     def node(self) -> SourceNode:
-        return SourceNode(tuple(self.columns.values()), tuple(self.event_times), self.watermark, self.dedup)
+        clauses = tuple(self.event_times), self.watermark, self.dedup, tuple(self.metadata)
+        return SourceNode(tuple(self.columns.values()), *clauses)
 
 
 def object_name(cursor: Cursor, what: str) -> tuple[str, Token]:
@@ -111,8 +114,10 @@ def _element(cursor: Cursor, declared: _Declared) -> None:
             "a source has no constraints", "to drop duplicates write DEDUPLICATE BY id WITHIN INTERVAL '10' MINUTE"
         )
     else:
-        column = _column(cursor, declared)
+        column = parse_column(cursor, declared.columns)
         declared.columns[column.name.lower()] = column
+        if cursor.at_words("METADATA"):
+            declared.metadata.append(_metadata(cursor, column))
 
 
 def _once(cursor: Cursor, present: object, token: Token, clause: str) -> None:
@@ -172,17 +177,18 @@ def _dedup(cursor: Cursor) -> Deduplicate:
     return Deduplicate(tuple(columns), cursor.duration("an interval"))
 
 
-def _column(cursor: Cursor, declared: _Declared) -> Column:
+def parse_column(cursor: Cursor, others: Collection[str]) -> Column:
+    """`id STRING`; `others` are the names of the columns before it, in lower case."""
     name, token = cursor.name("a column")
     if name.startswith("__"):
         raise error_at(
             cursor.sql, token, f"the column name {name} is reserved", "choose a name that does not begin with __"
         )
-    if len(declared.columns) == MOST_COLUMNS:
+    if len(others) == MOST_COLUMNS:
         raise error_at(
             cursor.sql, token, f"a source has at most {MOST_COLUMNS:,} columns", "leave out what is not used"
         )
-    if name.lower() in declared.columns:
+    if name.lower() in others:
         raise error_at(
             cursor.sql, token, f"the column {name} is declared twice", "names are the same whatever their case"
         )
@@ -192,3 +198,17 @@ def _column(cursor: Cursor, declared: _Declared) -> Column:
     if cursor.at_words("COMMENT"):
         raise cursor.error("columns take no COMMENT", "write it as -- comment")
     return Column(name, type_name)
+
+
+def _metadata(cursor: Cursor, column: Column) -> MetadataNode:
+    """`METADATA [FROM 'key'] [VIRTUAL]`, as in Flink."""
+    place, key = cursor.next(), column.name
+    if cursor.accept("FROM"):
+        place = cursor.next()
+        if place.token_type != TokenType.STRING:
+            raise error_at(
+                cursor.sql, place, "write what the column holds in quotes", "write METADATA FROM 'timestamp'"
+            )
+        key = place.text
+    cursor.accept("VIRTUAL")
+    return MetadataNode(column, key.lower(), place)

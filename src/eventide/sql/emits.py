@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventide.errors import SqlError
-from eventide.plan.joins import Asof, Interval
+from eventide.plan.joins import AnyTime, Asof, Interval
 from eventide.plan.logical import Emit, Forward, Join, Query, Rank, WindowAggregate
-from eventide.plan.modes import EmitMode
+from eventide.plan.modes import EmitMode, JoinKind
 from eventide.plan.windows import Slide, Unbounded
 from eventide.sql.options import Options
 from eventide.sql.shape import operator_below
@@ -70,7 +70,7 @@ def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
         case WindowAggregate():
             _check_window(query, node, mode, lateness)
         case Join():
-            _check_join(query, node)
+            _check_join(query, node, lateness)
         case Rank():
             if query.windowed and node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
                 raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
@@ -85,7 +85,15 @@ def mode_of(node: EmitNode, query: Query) -> EmitMode:
         return node.mode
     is_unbounded = isinstance(query, WindowAggregate) and isinstance(query.window, Unbounded)
     is_unbounded |= isinstance(query, Rank) and not query.windowed
+    if isinstance(query, Join) and isinstance(query.bound, AnyTime):
+        return mode_at_any_time(query.kind, query.left.changes is not None or query.right.changes is not None)
     return EmitMode.CHANGES if is_unbounded else EmitMode.ON_WINDOW_CLOSE
+
+
+def mode_at_any_time(kind: JoinKind, has_changes: bool) -> EmitMode:
+    """How a join without a bound in time emits if nothing is said: without op if no row is ever taken back."""
+    is_final = kind in (JoinKind.INNER, JoinKind.SEMI) and not has_changes
+    return EmitMode.ON_UPDATE if is_final else EmitMode.CHANGES
 
 
 def _placed(given: tuple[int, Span] | None) -> Lateness | None:
@@ -108,9 +116,11 @@ def _check_window(query: WindowAggregate, node: EmitNode, mode: EmitMode, latene
             raise lateness.error("a sliding window allows no lateness", "leave it out")
 
 
-def _check_join(query: Join, node: EmitNode) -> None:
-    """A join has one way to emit, and with windows a second one."""
-    if node.mode is None:
+def _check_join(query: Join, node: EmitNode, lateness: Lateness | None) -> None:
+    """A join has one way to emit, and with windows a second one; at any time, it has others."""
+    if isinstance(query.bound, AnyTime) and lateness is not None:
+        raise lateness.error("without a bound in time no row is late", "leave the lateness out")
+    if node.mode is None or isinstance(query.bound, AnyTime):
         return
     place, has_windows = node.places["mode"], not isinstance(query.bound, Interval | Asof)
     if node.mode not in AT_CLOSE:

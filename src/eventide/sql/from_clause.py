@@ -74,8 +74,8 @@ class FromParser:
         alias = _alias(cursor)
         watermark = parse_watermark(cursor) if cursor.at_words("WATERMARK") else None
         alias = alias or _alias(cursor)
-        views = parse_lateral_views(cursor)
-        return replace(node, alias=alias or node.alias, watermark=watermark, views=views)
+        steps = parse_lateral_views(cursor)
+        return replace(node, alias=alias or node.alias, watermark=watermark, steps=steps)
 
     def _table(self, cursor: Cursor) -> TableRef | SubqueryRef:
         """`name`, `STREAM name` or `STREAM(name)`; the name of a WITH query stands for that query."""

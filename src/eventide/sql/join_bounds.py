@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventide.errors import SqlError
-from eventide.plan.joins import Asof, Interval, JoinBound, Nearest
+from eventide.plan.joins import AnyTime, Asof, Interval, JoinBound, Nearest
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.conjuncts import between, comparison, conjuncts, unwrapped
+from eventide.sql.emits import mode_at_any_time
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_windows import Conditions, Read, equal_bound, equal_calls, same_columns, same_tables, take
 from eventide.sql.scope import Reference, references, single_reference
@@ -16,8 +17,6 @@ from eventide.sql.syntax import JoinNode
 from eventide.sql.time_bounds import Range, TimeBounds
 from eventide.sql.tokens import Span, calls
 from eventide.sql.type_names import TIME_TYPES
-
-_UNBOUNDED_MODES = (EmitMode.ON_UPDATE, EmitMode.CHANGES)
 
 
 @dataclass(frozen=True)
@@ -28,22 +27,34 @@ class Bounded:
     kind: JoinKind
     times: tuple[str | None, str | None]
     by_columns: bool = False  # the windows are those that rows of both sides already have in columns
+    has_op: bool = False  # what comes out is a change log
 
     @property
     def has_windows(self) -> bool:
         """Whether the join makes windows, whose bounds a pair can be asked for."""
-        return not self.by_columns and not isinstance(self.bound, Interval | Asof)
+        return not self.by_columns and not isinstance(self.bound, Interval | Asof | AnyTime)
+
+
+@dataclass(frozen=True)
+class Emission:
+    """When the join emits, if that is said; whether it may emit changes of its result; how long rows are kept."""
+
+    mode: EmitMode | None
+    tells_changes: bool
+    state_ttl: int | None
 
 
 class BoundFinder:
     """Finds the bound of a join. What says it is taken out of `conditions`."""
 
-    def __init__(self, join: JoinNode, scope: JoinScope, conditions: Conditions, mode: EmitMode | None) -> None:
-        self.join, self.scope, self.conditions, self.mode = join, scope, conditions, mode
+    def __init__(self, join: JoinNode, scope: JoinScope, conditions: Conditions, emission: Emission) -> None:
+        self.join, self.scope, self.conditions, self.emission = join, scope, conditions, emission
         self.kind = join.kind
         self.bounds = TimeBounds(scope.moment, scope.time_unit())
 
     def find(self) -> Bounded:
+        if any(side.scope.op is not None for side in self.scope.sides):
+            return self._of_changes()
         within = self.join.within
         tables = [side.window for side in self.scope.sides if side.window is not None]
         times = (self.scope.left.time, self.scope.right.time)
@@ -66,8 +77,34 @@ class BoundFinder:
         if columns is not None:
             return Bounded(columns, self.kind, times, by_columns=True)
         given = None if within is None else within.bound
-        bound = self._interval(given) if given is None or isinstance(given, Interval) else given
-        return Bounded(bound, self.kind, times)
+        if given is not None and not isinstance(given, Interval):
+            return Bounded(given, self.kind, times)
+        kept = list(self.conditions.on), list(self.conditions.where)
+        bound = self._interval(given)
+        if bound is not None:
+            return Bounded(bound, self.kind, times)
+        self.conditions.on[:], self.conditions.where[:] = kept
+        return self._at_any_time(has_changes=False)
+
+    def _of_changes(self) -> Bounded:
+        """A row that is taken back is to be found, so all are kept, and nothing bounds the join in time."""
+        tables = [side.window.span for side in self.scope.sides if side.window is not None]
+        place = self.join.words if self.join.asof else self.join.within.span if self.join.within else None
+        place = place or next(iter(tables), None)
+        if place is not None:
+            raise place.error(
+                "a join with a bound in time emits each pair once, and rows of a change log can be taken back",
+                "leave the bound out, and write EMIT CHANGES at the end",
+            )
+        if not self.emission.tells_changes:
+            raise self.join.words.error("a join of a change log emits changes", "write EMIT CHANGES at the end")
+        return self._at_any_time(has_changes=True)
+
+    def _at_any_time(self, has_changes: bool) -> Bounded:
+        times = (self.scope.left.time, self.scope.right.time)
+        mode = self.emission.mode or mode_at_any_time(self.join.kind, has_changes)
+        bound = AnyTime(self.emission.state_ttl)
+        return Bounded(bound, self.join.kind, times, has_op=mode is EmitMode.CHANGES)
 
     def _take_where(self, read: Callable[[Span], Read | None]) -> list[Read]:
         """What WHERE says about both sides; after a semi or anti join it knows one side only."""
@@ -79,13 +116,16 @@ class BoundFinder:
 
     # Intervals ----------------------------------------------------------------------------------------------------
 
-    def _interval(self, given: Interval | None) -> Interval:
-        """WITHIN INTERVAL and all conditions on the two event times together."""
+    def _interval(self, given: Interval | None) -> Interval | None:
+        """WITHIN INTERVAL and all conditions on the two event times together; None if rows may meet at any time."""
         total = Range() if given is None else Range(given.lower, given.upper)
         places: list[Span] = []
         for found, place in [*take(self.conditions.on, self._placed_range), *self._take_where(self._placed_range)]:
             total = total.meet(found)
             places.append(place)
+        is_bounded = total.lower is not None and total.upper is not None
+        if not is_bounded and self.emission.tells_changes:
+            return None
         if total.lower is None and total.upper is None:
             raise self._unbounded()
         if total.lower is None or total.upper is None:
@@ -121,9 +161,9 @@ class BoundFinder:
                     )
         right = self.scope.right.qualifier or "the right side"
         add = f"add WITHIN TUMBLE(INTERVAL '10' SECOND) after {right}, or a condition such as {self._example()}"
-        if self.mode in _UNBOUNDED_MODES:
-            return self.join.words.error("joins without a bound in time are not available yet", add)
-        return self.join.words.error("a join of two streams needs a bound in time", add)
+        return self.join.words.error(
+            "a join of two streams needs a bound in time", f"{add}; or EMIT CHANGES, and rows meet at any time"
+        )
 
     def _example(self) -> str:
         left, right = self.scope.time_name(0), self.scope.time_name(1)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventide.errors import SqlError, suggest
-from eventide.plan.joins import Asof, Interval
+from eventide.plan.change_logs import CHANGE
+from eventide.plan.joins import AnyTime, Asof, Interval
 from eventide.plan.logical import Named
 from eventide.plan.modes import JoinKind
 from eventide.plan.names import TIME_OF_PAIR
+from eventide.plan.stream_source import OP_COLUMN
 from eventide.sql.join_bounds import Bounded
 from eventide.sql.join_scope import ROWTIME, JoinScope
 from eventide.sql.join_sides import WINDOW_BOUNDS
@@ -57,7 +59,7 @@ class AboveJoin:
         if reference is not None and self.scope.behind().find(reference) is None:
             is_bound = self._table_bound(reference) is not None
             name = reference.parts[-1] if is_bound else self._unqualified(reference)[0]
-            if is_bound or name in (ROWTIME, *_OF_WINDOWS):
+            if is_bound or name in (ROWTIME, OP_COLUMN, *_OF_WINDOWS):
                 return name
         return name_of_expression(span, self._column_name)
 
@@ -151,9 +153,11 @@ class AboveJoin:
         name, used = parts[0], len(reference.parts) - len(parts) + 1
         if name == ROWTIME:
             return reference.upto(used, TIME_OF_PAIR)
+        if name == OP_COLUMN and self.bounded.has_op:
+            return reference.upto(used, CHANGE)
         bound = self.bounded.bound
-        if name in (*_OF_WINDOWS, "window") and isinstance(bound, Interval | Asof):
-            join = "an interval join" if isinstance(bound, Interval) else "an ASOF join"
+        if name in (*_OF_WINDOWS, "window") and isinstance(bound, Interval | Asof | AnyTime):
+            join = {Interval: "an interval join", Asof: "an ASOF join"}.get(type(bound), "a join at any time")
             raise reference.error(
                 f"{join} has no windows", "leave it out; rowtime is the time of a pair, the later of its two"
             )

@@ -14,7 +14,7 @@ from eventide.sql.join_bounds import Bounded
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_sides import WINDOW_BOUNDS
 from eventide.sql.relations import Readable, scan
-from eventide.sql.scope import Scope, ScopeColumn
+from eventide.sql.scope import Scope, ScopeColumn, fresh_name
 from eventide.sql.tokens import Span
 
 Texts = list[tuple[ScopeColumn, str]]
@@ -32,6 +32,8 @@ class Names:
 
     def ask_for(self, column: ScopeColumn) -> bool:
         name = column.called.lower()
+        if column.changes is not None:
+            return False  # the pairs have an op of their own
         if f"{(column.qualifier or '').lower()}.{name}" in self.names:
             return True
         is_time_of_side = column.is_hidden and name in TIME_COLUMNS  # rowtime alone is the time of the pair
@@ -68,7 +70,7 @@ def pair_columns(scope: JoinScope, bounded: Bounded, names: Names) -> Texts:
     made: Texts = []
     for column, text in found:
         own = column.called.lower() not in TIME_COLUMNS and labels.count(column.called.lower()) == 1
-        name = column.called if own else _fresh(f"{column.qualifier or 'pair'}_{column.called}", taken)
+        name = column.called if own else fresh_name(f"{column.qualifier or 'pair'}_{column.called}", taken)
         taken.add(name.lower())
         made.append((replace(column, name=name, label=column.called), text))
     return made
@@ -126,11 +128,3 @@ def _of_windows(scope: JoinScope, bounded: Bounded, names: Names) -> Iterator[tu
     for side in scope.sides:
         for name, which in side.window_columns.items() if side.qualifier is not None else ():
             yield ScopeColumn(name, "", of_stream=True, is_hidden=True, qualifier=side.qualifier), which
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    number = 2
-    fresh = name
-    while fresh.lower() in taken:
-        fresh, number = f"{name}_{number}", number + 1
-    return fresh

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from eventide.plan.change_logs import CHANGE
 from eventide.plan.logical import Project
 from eventide.plan.names import quoted
 from eventide.sql.event_times import carried_time, time_of
@@ -51,6 +52,15 @@ class Side:
     def window_bound_called(self, name: str) -> str | None:
         """The same for a name without a qualifier."""
         return next((bound for known, bound in self.window_columns.items() if known.lower() == name.lower()), None)
+
+
+def without_op(side: Side) -> Side:
+    """The side, whose op nobody can name: what comes out of the join has its own."""
+    op = side.scope.op
+    if op is None:
+        return side
+    columns = tuple(replace(c, label=CHANGE, is_hidden=True) if c is op else c for c in side.scope.columns)
+    return replace(side, scope=replace(side.scope, columns=columns))
 
 
 def lower_side(node: TableRef | SubqueryRef | WindowTable, catalog: Composing) -> Side:

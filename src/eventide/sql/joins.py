@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from eventide.plan.logical import Join, JoinSide, Named
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.conjuncts import conjuncts
 from eventide.sql.emits import AT_CLOSE, of_join
-from eventide.sql.join_bounds import Bounded, BoundFinder
+from eventide.sql.join_bounds import Bounded, BoundFinder, Emission
 from eventide.sql.join_conditions import Sorted, conjunction, sort_conditions
 from eventide.sql.join_outputs import AboveJoin, join_outputs, refuse_windows
 from eventide.sql.join_pairs import Names, pair_columns, pair_scope
 from eventide.sql.join_scope import JoinScope
-from eventide.sql.join_sides import Side, lower_side
+from eventide.sql.join_sides import Side, lower_side, without_op
 from eventide.sql.join_windows import Conditions
-from eventide.sql.relations import Composing
+from eventide.sql.lookups import spans_of
+from eventide.sql.relations import Composing, with_step, with_where
 from eventide.sql.scope import Scope, TimeOf, references, refuse_quoted_columns
 from eventide.sql.syntax import EmitNode, FromNode, JoinNode, SelectNode, SubqueryRef
 from eventide.sql.tokens import Span
@@ -100,6 +102,7 @@ class _Joined:
             scope.logical_columns(),
             tuple(key.sides[number] for key in self.made.keys),
             self.bounded.times[number],
+            scope.changes,
         )
 
 
@@ -112,17 +115,22 @@ class _Joiner:
 
     def outermost(self, join: JoinNode, where: list[Span], mode: EmitMode | None) -> _Joined:
         scope, rest = self._scope(join, where)
-        return _joined(join, scope, rest, mode)
+        return self._joined(join, scope, rest, mode)
 
     def read(self, join: JoinNode, where: list[Span]) -> Scope:
         """The pairs of a join, of which all of `where` holds, as an inner stream."""
-        return self._read(join, self.outermost(join, where, None))
+        scope, rest = self._scope(join, where)
+        own = [condition for condition in rest if not join.steps or _is_about(condition, scope)]
+        pairs = self._read(join, self._joined(join, scope, own, None))
+        return reduce(with_where, [condition for condition in rest if condition not in own], pairs)
 
     def _read(self, join: JoinNode, joined: _Joined) -> Scope:
-        columns = pair_columns(joined.scope, joined.bounded, self.names)
+        """The pairs, with the steps after the join."""
+        names = self.names.with_those_of(*(span for step in join.steps for span in spans_of(step)))
+        columns = pair_columns(joined.scope, joined.bounded, names)
         query = joined.query(tuple(Named(column.name, text) for column, text in columns))
         source = self.catalog.read_query(query, EmitNode(is_inner=True), of_join(join))
-        return pair_scope(source, [column for column, _ in columns], self.catalog)
+        return reduce(with_step, join.steps, pair_scope(source, [column for column, _ in columns], self.catalog))
 
     def _scope(self, join: JoinNode, where: list[Span]) -> tuple[JoinScope, list[Span]]:
         """The sides of a join, and the conditions that are left to it: joins below take those that are about them."""
@@ -139,11 +147,15 @@ class _Joiner:
 
     def _side(self, node: FromNode, where: list[Span]) -> tuple[Side, list[Span]]:
         if not isinstance(node, JoinNode):
-            return lower_side(node, self.catalog), where
+            return without_op(lower_side(node, self.catalog)), where
         scope, rest = self._scope(node, where)
         own = [condition for condition in rest if _is_about(condition, scope)]
-        joined = _joined(node, scope, own, None)
-        return Side(self._read(node, joined), None), [condition for condition in rest if condition not in own]
+        joined = self._joined(node, scope, own, None)
+        read = without_op(Side(self._read(node, joined), None))
+        return read, [condition for condition in rest if condition not in own]
+
+    def _joined(self, join: JoinNode, scope: JoinScope, where: list[Span], mode: EmitMode | None) -> _Joined:
+        return _joined(join, scope, where, Emission(mode, self.catalog.tells_changes, self.catalog.state_ttl))
 
 
 def _is_about(condition: Span, scope: JoinScope) -> bool:
@@ -151,17 +163,17 @@ def _is_about(condition: Span, scope: JoinScope) -> bool:
     return bool(named) and all(scope.find(reference) is not None for reference in named)
 
 
-def _joined(join: JoinNode, scope: JoinScope, where: list[Span], mode: EmitMode | None) -> _Joined:
+def _joined(join: JoinNode, scope: JoinScope, where: list[Span], emission: Emission) -> _Joined:
     conditions = _conditions(join, where, scope)
     left, right = scope.sides
     merged = tuple(name.tokens[0].text for name in join.using if left.window_bound_called(name.tokens[0].text) is None)
-    bounded = BoundFinder(join, scope, conditions, mode).find()
+    bounded = BoundFinder(join, scope, conditions, emission).find()
     for condition in (*conditions.on, *conditions.where):
         refuse_windows(condition)
     _refuse_two_kinds_of_time(join, scope, bounded.times)
     scope = JoinScope(left, right, bounded.kind, merged)
     made = sort_conditions(scope, conditions, bounded.bound, AboveJoin(scope, bounded))
-    return _Joined(scope, bounded, made, mode)
+    return _Joined(scope, bounded, made, emission.mode)
 
 
 def _refuse_one_name(join: JoinNode, left: Side, right: Side) -> None:

@@ -62,7 +62,7 @@ def moved_to_from(
         name = item.alias or _DEFAULT_NAME
         made = f"{_MADE}{name}"
         view = LateralView(call.arguments, (made,), call.name.endswith(_OUTER), False, call.span, hidden=True)
-        source = replace(source, views=(*source.views, view))
+        source = replace(source, steps=(*source.steps, view))
         moved.append(replace(item, alias=name, generated=made))
     return tuple(moved), source
 

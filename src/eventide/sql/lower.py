@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
+from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Forward, Join, Named, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
@@ -17,6 +18,7 @@ from eventide.sql.emits import Lateness, mode_of, of_operator, of_statement
 from eventide.sql.event_times import carried_time
 from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
+from eventide.sql.lookups import with_lookups
 from eventide.sql.options import Options
 from eventide.sql.rank import check_places, lower_rank
 from eventide.sql.relations import (
@@ -48,9 +50,10 @@ class Lowered:
 
 def lower(statement: CreateStream, catalog: Readable) -> Lowered:
     """Resolve a CREATE STREAM; every mistake that can be seen without Spark is an `SqlError` at its place."""
+    statement = replace(statement, query=with_lookups(statement.query, catalog.tables))
     options, lateness = _stream_options(statement.options), of_statement(statement.emit, statement.options)
     ttl = statement.options.duration("state_ttl")
-    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl)
+    composition = Composition(catalog, statement.name, lower_select, options, lateness, ttl, statement.emit)
     selects, emit = statement.query.selects, statement.emit
     if len(selects) == 1:
         query = lower_select(selects[0], composition, emit)
@@ -86,7 +89,8 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
             check_places(query, below)
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
-    if isinstance(source, JoinNode) and not is_grouped(select) and not ranks(select) and select.order_by is None:
+    is_plain = not is_grouped(select) and not ranks(select) and select.order_by is None
+    if isinstance(source, JoinNode) and is_plain and not source.steps:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if ranks(select):
@@ -224,6 +228,8 @@ def _is_unbounded(stream: Stream) -> bool:
     """Whether what it keeps is not bounded by time."""
     if isinstance(stream.query, Rank):
         return not stream.query.windowed
+    if isinstance(stream.query, Join):
+        return isinstance(stream.query.bound, AnyTime)
     return isinstance(window_of(stream.query), Unbounded)
 
 
@@ -255,7 +261,7 @@ def _check_groups(statement: CreateStream, streams: list[Stream]) -> None:
     options = statement.options
     if "state_ttl" in options.given and not any(_is_unbounded(each) for each in streams):
         help = "leave it out; a window's state goes when it closes"
-        raise options.error("state_ttl", "state_ttl is for groups without a window", help)
+        raise options.error("state_ttl", "state_ttl is for groups, places and joins without a window", help)
     if "max_groups" not in options.given or any(each.options.max_groups is not None for each in streams):
         return
     if any(_is_unbounded(each) for each in streams):

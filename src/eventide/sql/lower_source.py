@@ -22,7 +22,9 @@ def lower_source(statement: CreateSource) -> Source:
     connector, options = SOURCE_CONNECTORS[statement.connector], statement.options
     columns = _columns(statement, connector)
     build = _SourceBuilder(columns, statement.source, options)
-    source = Source(statement.name, columns, statement.connector, options=own_options(options, connector))
+    own, metadata = own_options(options, connector), _metadata(statement, connector)
+    source = Source(statement.name, columns, statement.connector, metadata=metadata, options=own)
+    _check_raw(statement, source)
     skew = options.duration("max_future_skew")
     return replace(
         source,
@@ -65,6 +67,35 @@ def _columns(statement: CreateSource, connector: Connector) -> tuple[Column, ...
             "write CREATE SOURCE name (id STRING, ts TIMESTAMP, ...)",
         )
     return columns
+
+
+def _metadata(statement: CreateSource, connector: Connector) -> dict[str, str]:
+    """By column what of a message it holds; an error at what this connector does not have."""
+    for node in statement.source.metadata:
+        choices = connector.metadata.get(node.key, ())
+        if not connector.metadata:
+            message, help = f"the connector '{statement.connector}' has no METADATA", "leave it out"
+        elif not choices:
+            message, help = f"a message has no '{node.key}'", suggest(node.key, connector.metadata)
+        elif node.column.type.replace(" ", "") not in choices:
+            message = f"the {node.key} of a message cannot be read as {node.column.type.upper()}"
+            help = f"declare {node.column.name} {' or '.join(type.upper() for type in choices)}"
+        else:
+            continue
+        raise error_at(statement.options.sql, node.place, message, help)
+    return {node.column.name: node.key for node in statement.source.metadata}
+
+
+def _check_raw(statement: CreateSource, source: Source) -> None:
+    if source.options.get("format") != "raw":
+        return
+    content = [column for column in source.columns if column.name not in source.metadata]
+    if len(content) != 1 or content[0].type not in ("string", "binary"):
+        raise statement.options.error(
+            "format",
+            "a raw message is one column of type STRING or BINARY",
+            "declare one such column; others are METADATA",
+        )
 
 
 @dataclass(frozen=True)

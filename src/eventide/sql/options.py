@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -16,6 +16,7 @@ from eventide.admission.options import (
 )
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
+from eventide.plan.positions import parse_position
 from eventide.plan.side_output import KINDS, parse_rate
 from eventide.secrets import HELP, secret_places
 from eventide.sql.cursor import Cursor
@@ -25,23 +26,32 @@ from eventide.sql.tokens import error_at, word
 @dataclass(frozen=True)
 class Option:
     """`kind`: text, character, duration, span (a duration above zero), count (a whole number above 0), flag, rate
-    (10000/s), or choice.
+    (10000/s), position (see `plan.positions`), or choice.
 
     A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
-    excludes it.
+    excludes it; `both_say` is that thing.
     """
 
     kind: str = "text"
     choices: tuple[str, ...] = ()
     only_format: str | None = None
     instead_of: str | None = None
+    both_say: str = "how large batches are"
     most: int = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Connector:
+    """`family` is what the names of options begin with that are handed on as they are, to whom the connector uses.
+
+    `metadata` are the columns that a message has beside its content, each with the types that it can be read as.
+    """
+
     options: Mapping[str, Option]
     required: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()  # of which one is required
+    family: str | None = None
+    metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[tuple[str, str], ...] = ()  # a schema that cannot be declared otherwise
     event_time: str | None = None
 
@@ -49,6 +59,14 @@ class Connector:
 MOST_SHARDS = 4096
 
 _FORMAT = Option("choice", ("json", "csv", "parquet"))
+
+_CSV: Mapping[str, Option] = {
+    "sep": Option(only_format="csv"),
+    "quote": Option("character", only_format="csv"),
+    "escape": Option("character", only_format="csv"),
+    "null_text": Option(only_format="csv"),
+    "timestamp_format": Option(only_format="csv"),
+}
 
 SOURCE_OPTIONS: Mapping[str, Option] = {
     "connector": Option(),
@@ -61,23 +79,49 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     **{name: Option() for name in ADMISSION_OPTIONS},
 }
 
+_FILES: Mapping[str, Option] = {
+    "path": Option(),
+    "format": _FORMAT,
+    "header": Option("flag", only_format="csv"),
+    **_CSV,
+    "multi_line": Option("flag", only_format="csv"),
+}
+
 SOURCE_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "files": Connector(
         {
-            "path": Option(),
-            "format": _FORMAT,
-            "header": Option("flag", only_format="csv"),
-            "sep": Option(only_format="csv"),
-            "quote": Option("character", only_format="csv"),
-            "escape": Option("character", only_format="csv"),
-            "null_text": Option(only_format="csv"),
-            "multi_line": Option("flag", only_format="csv"),
-            "timestamp_format": Option(only_format="csv"),
+            **_FILES,
             "max_files_per_batch": Option("count"),
             "target_latency": Option("span", instead_of="max_files_per_batch"),
         },
         required=("path",),
+    ),
+    "kafka": Connector(
+        {
+            "servers": Option(),
+            "topic": Option(),
+            "topic_pattern": Option(instead_of="topic", both_say="which topics are read"),
+            "format": Option("choice", ("json", "csv", "raw")),
+            **_CSV,
+            "start": Option("position"),
+            "end": Option("position"),
+            "missing": Option("choice", ("fail", "skip")),
+            "group": Option(),
+            "max_messages_per_batch": Option("count"),
+            "target_latency": Option("span", instead_of="max_messages_per_batch"),
+        },
+        required=("servers",),
+        one_of=("topic", "topic_pattern"),
+        family="kafka.",
+        metadata={
+            "topic": ("string",),
+            "partition": ("int", "bigint"),
+            "offset": ("bigint",),
+            "timestamp": ("timestamp",),
+            "key": ("string", "binary"),
+            "headers": ("map<string,binary>", "map<string,string>"),
+        },
     ),
     "rate": Connector(
         {"rows_per_second": Option("count")},
@@ -86,12 +130,27 @@ SOURCE_CONNECTORS: Mapping[str, Connector] = {
     ),
 }
 
+TABLE_OPTIONS: Mapping[str, Option] = {"connector": Option(), "refresh": Option("span")}
+
+TABLE_CONNECTORS: Mapping[str, Connector] = {"files": Connector(_FILES, required=("path",))}
+
 SINK_OPTIONS: Mapping[str, Option] = {"connector": Option()}
 
 SINK_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "console": Connector({}),
     "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
+    "kafka": Connector(
+        {
+            "servers": Option(),
+            "topic": Option(),
+            "key": Option(),
+            "delivery": Option("choice", ("exactly_once", "at_least_once")),
+            "timeout": Option("span"),
+        },
+        required=("servers", "topic"),
+        family="kafka.",
+    ),
     "postgres": Connector(
         {"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count", most=1_000_000)},
         required=("url", "table"),
@@ -181,10 +240,15 @@ def read_options(cursor: Cursor) -> Options:
     return Options(cursor.sql, given)
 
 
-def check_options(options: Options, known: Mapping[str, Option], what: str) -> Options:
-    """The same options with values in canonical form; an error at the first that is unknown or malformed."""
+def check_options(options: Options, known: Mapping[str, Option], what: str, family: str | None = None) -> Options:
+    """The same options with values in canonical form; an error at the first that is unknown or malformed.
+
+    What begins with `family` is not ours to know.
+    """
     checked: dict[str, Given] = {}
     for name, given in options.given.items():
+        if family is not None and name.startswith(family) and len(name) > len(family):
+            known = {**known, name: Option()}
         if name not in known:
             help = suggest(name, _alike(name, known))
             raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", help)
@@ -210,8 +274,10 @@ def check_connector(
     if name not in connectors:
         raise options.error("connector", f"unknown connector '{name}'", suggest(name, connectors))
     connector = connectors[name]
-    checked = check_options(options, {**common, **connector.options}, f"the connector '{name}'")
-    for required in connector.required:
+    known = {**common, **connector.options}
+    checked = check_options(options, known, f"the connector '{name}'", connector.family)
+    one_of = () if any(checked.text(each) for each in connector.one_of) else connector.one_of[:1]
+    for required in (*connector.required, *one_of):
         if not checked.text(required):
             raise error_at(
                 options.sql,
@@ -240,7 +306,7 @@ def _check_exclusive(options: Options, connector: Connector) -> None:
             raise error_at(
                 options.sql,
                 options.given[key].key_token,
-                f"the option '{key}' and the option '{other}' both say how large batches are",
+                f"the option '{key}' and the option '{other}' both say {option.both_say}",
                 "keep one of them",
             )
 
@@ -279,7 +345,11 @@ def _check_shedding(options: Options, spec: AdmissionSpec) -> None:
 
 def own_options(options: Options, connector: Connector) -> dict[str, str]:
     """The options that the connector itself reads, sorted by name."""
-    own = {key: given.value for key, given in options.given.items() if key in connector.options}
+    own = {
+        key: given.value
+        for key, given in options.given.items()
+        if key in connector.options or (connector.family is not None and key.startswith(connector.family))
+    }
     if "format" in connector.options:
         own.setdefault("format", "json")
     return dict(sorted(own.items()))
@@ -326,6 +396,11 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
+    elif option.kind == "position":
+        try:
+            parse_position(value)
+        except OptionError as error:
+            raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":
         digits = value.strip()
         if not digits.isdecimal() or not digits.strip("0"):

@@ -8,6 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.plan.names import quoted
 from eventide.sql.create import object_name, parse_sink, parse_source
+from eventide.sql.create_table import parse_table
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.dialect import tokenize
 from eventide.sql.limits import check_text, check_tokens, too_deep
@@ -20,6 +21,7 @@ from eventide.sql.statements import (
     Describe,
     Drop,
     Explain,
+    RefreshTable,
     Select,
     Show,
     Statement,
@@ -28,8 +30,12 @@ from eventide.sql.syntax import QueryNode
 from eventide.sql.tail import parse_tail
 from eventide.sql.tokens import Edit, Span, is_close, is_open, word
 
-_STATEMENTS = "CREATE SOURCE, CREATE STREAM, CREATE SINK, CREATE VIEW, DROP, SHOW, DESCRIBE, EXPLAIN, SELECT"
-_KINDS = ("SOURCE", "STREAM", "SINK", "VIEW")
+_STATEMENTS = (
+    "CREATE SOURCE, CREATE STREAM, CREATE SINK, CREATE TABLE, CREATE VIEW, DROP, REFRESH TABLE, SHOW, DESCRIBE, "
+    "EXPLAIN, SELECT"
+)
+_KINDS = ("SOURCE", "STREAM", "SINK", "TABLE", "VIEW")
+_ANY_KIND = "SOURCE, STREAM, SINK, TABLE or VIEW"
 _SHOWN = ("SOURCES", "STREAMS", "SINKS", "VIEWS", "TABLES")
 _FROM_INSIDE = ("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION")  # calls in which FROM names no table
 ANONYMOUS = "query"  # the name of a stream that is only explained
@@ -79,9 +85,14 @@ def _parse(span: Span) -> Statement:
     if cursor.accept("SHOW"):
         return _parse_show(cursor)
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
-        name, _ = cursor.name("the name of a source, stream, sink or view")
+        name, _ = cursor.name("the name of a source, stream, sink, table or view")
         cursor.end()
         return Describe(span.text, name)
+    if cursor.accept("REFRESH"):
+        cursor.expect("TABLE", help="write REFRESH TABLE name")
+        name, _ = cursor.name("the name of a table")
+        cursor.end()
+        return RefreshTable(span.text, name)
     if cursor.accept("EXPLAIN"):
         return _parse_explain(cursor)
     raise cursor.error(f"'{span.tokens[0].text}' does not start a statement", f"statements: {_STATEMENTS}")
@@ -92,7 +103,7 @@ def _parse_create(cursor: Cursor) -> Create:
     kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
     if kind is None:
         instead = "write CREATE SOURCE for input, CREATE STREAM for a query, CREATE SINK for output"
-        raise cursor.expected("SOURCE, STREAM, SINK or VIEW", instead)
+        raise cursor.expected(_ANY_KIND, instead)
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if or_replace and if_not_exists:
         raise cursor.error("OR REPLACE and IF NOT EXISTS contradict each other", "keep one of them")
@@ -102,6 +113,8 @@ def _parse_create(cursor: Cursor) -> Create:
         return replace(parse_source(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "SINK":
         return replace(parse_sink(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
+    if kind == "TABLE":
+        return replace(parse_table(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "VIEW":
         return CreateView(text, name, _view_query(cursor, name), or_replace, if_not_exists)
     options = check_options(read_options(cursor), {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
@@ -123,7 +136,7 @@ def _view_query(cursor: Cursor, name: str) -> QueryNode:
 def _parse_drop(cursor: Cursor) -> Drop:
     kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
     if kind is None:
-        raise cursor.expected("SOURCE, STREAM, SINK or VIEW", "write DROP STREAM name")
+        raise cursor.expected(_ANY_KIND, "write DROP STREAM name")
     if_exists = cursor.accept("IF", "EXISTS")
     name, _ = cursor.name(f"the name of a {kind.lower()}")
     cursor.end()

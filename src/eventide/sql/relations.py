@@ -12,7 +12,20 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
 from eventide.plan.column_roles import RowTime, SideTime, WindowBound, roles_of
-from eventide.plan.logical import Explode, Filter, Named, Project, Query, Relation, Scan, Source, Stream, Union
+from eventide.plan.logical import (
+    Explode,
+    Filter,
+    Lookup,
+    Named,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Source,
+    Stream,
+    Table,
+    Union,
+)
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import (
     IS_LATE,
@@ -29,6 +42,7 @@ from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.cursor import Cursor
 from eventide.sql.emits import Lateness
 from eventide.sql.lateral_views import with_view
+from eventide.sql.lookups import with_lookup
 from eventide.sql.naming import output_name
 from eventide.sql.scope import (
     Reference,
@@ -46,7 +60,9 @@ from eventide.sql.scope import (
 from eventide.sql.shape import keeps_state, operator_below, ranks
 from eventide.sql.syntax import (
     EmitNode,
+    InputStep,
     JoinNode,
+    LookupJoin,
     QueryNode,
     SelectItem,
     SelectNode,
@@ -76,6 +92,9 @@ class Readable(Protocol):
     def streams(self) -> Mapping[str, Stream]: ...
 
     @property
+    def tables(self) -> Mapping[str, Table]: ...
+
+    @property
     def late_names(self) -> Mapping[str, str]:
         """Every name under which late rows can be read, with the stream whose rows they are."""
         ...
@@ -87,6 +106,13 @@ class Readable(Protocol):
 
 class Composing(Readable, Protocol):
     """The same for a part of a statement, which may read other parts of it."""
+
+    state_ttl: int | None
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether the statement emits whatever changes, and not only what is final."""
+        ...
 
     def read(self, select: SelectNode, emit: EmitNode) -> Source:
         """The stream that a SELECT becomes because it keeps state, as something to read."""
@@ -112,7 +138,11 @@ def lower_input(node: TableRef | SubqueryRef, catalog: Composing) -> Scope:
     else:
         scope = replace(lower_union(node.query, catalog), qualifier=node.alias)
     scope = apply_watermark(scope, node.watermark) if node.watermark is not None else scope
-    return reduce(with_view, node.views, scope)
+    return reduce(with_step, node.steps, scope)
+
+
+def with_step(scope: Scope, step: InputStep) -> Scope:
+    return with_lookup(scope, step) if isinstance(step, LookupJoin) else with_view(scope, step)
 
 
 def lower_union(query: QueryNode, catalog: Composing, emit: EmitNode | None = None) -> Scope:
@@ -155,6 +185,7 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
             chosen = star_columns(scope, item)
             outputs += [Named(column.called, quoted(column.name)) for column in chosen]
             columns += [replace(column, name=column.called, label=None, qualifier=None) for column in chosen]
+            _refuse_duplicate(item, [output.name for output in outputs])
             continue
         if item.generated is not None and item.alias is not None:
             outputs.append(Named(item.alias, quoted(item.generated)))
@@ -233,7 +264,7 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
             return replace(relation, watermark_lag=lag)
         case Union():
             return Union(tuple(with_lag(part, lag, span) for part in relation.inputs))
-        case Filter() | Project() | Explode():
+        case Filter() | Project() | Explode() | Lookup():
             return replace(relation, input=with_lag(relation.input, lag, span))
 
 
@@ -320,7 +351,8 @@ def selected(scope: Scope, select: SelectNode, items: tuple[SelectItem, ...]) ->
     """What a select list in FROM makes of a scope; `items` are those of `select`, or some of them."""
     if len(items) == 1 and items[0].star and not items[0].excluded:
         star_columns(scope, items[0])
-        return scope
+        if all(column.qualifier is None for column in scope.columns):
+            return scope
     projected = _with_hidden(project(scope, items), scope)
     if scope.time_of is TimeOf.COLUMN and not any(column.is_event_time for column in projected.columns):
         raise select.span.error("this SELECT drops the column of the watermark", "select it, too")

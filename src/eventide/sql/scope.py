@@ -178,7 +178,7 @@ def resolve(scope: Scope, reference: Reference) -> tuple[ScopeColumn, int] | Non
         return column, 2
     found = scope.all_called(parts[0])
     if len(found) > 1:
-        raise ambiguous(reference, [column.qualifier for column in found])
+        raise ambiguous(reference, [column.qualifier or scope.qualifier for column in found])
     return (found[0], 1) if found else None
 
 
@@ -195,7 +195,7 @@ def ambiguous(reference: Reference, qualifiers: Sequence[str | None]) -> SqlErro
 
 
 def unknown_column(scope: Scope, reference: Reference, help: str | None = None) -> SqlError:
-    names = [column.called for column in scope.columns]
+    names = dict.fromkeys(column.called for column in scope.columns)
     return reference.error(
         f"there is no column {'.'.join(reference.parts)}", help or suggest(reference.parts[-1], names)
     )
@@ -253,6 +253,14 @@ def duplicate(names: Sequence[str]) -> str | None:
             return name
         seen.add(name.lower())
     return None
+
+
+def fresh_name(name: str, taken: Iterable[str]) -> str:
+    """`name`, or the first of name_2, name_3, ... that is not taken; `taken` are in lower case."""
+    known, fresh, number = set(taken), name, 2
+    while fresh.lower() in known:
+        fresh, number = f"{name}_{number}", number + 1
+    return fresh
 
 
 def _unit_places(span: Span) -> set[int]:

@@ -40,7 +40,7 @@ def query_below(select: SelectNode) -> SelectNode | None:
     If that keeps state, the two are one operator.
     """
     source = select.source
-    if keeps_state(select) or select.watermark is not None or not isinstance(source, SubqueryRef) or source.views:
+    if keeps_state(select) or select.watermark is not None or not isinstance(source, SubqueryRef) or source.steps:
         return None
     return source.query.selects[0] if len(source.query.selects) == 1 and source.watermark is None else None
 

@@ -1,5 +1,6 @@
-"""The names of Spark's built-in functions, as SHOW FUNCTIONS of Spark 4.3 lists them; tests/spark/test_functions.py
-compares the two.
+"""The names of Spark's built-in functions, as SHOW FUNCTIONS of Spark 4.3 lists them; an older Spark has fewer.
+
+tests/spark/test_sql_on_spark.py compares them with what the installed Spark has.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token
 
+from eventide.plan.logical import Column
 from eventide.sql.options import Options
 from eventide.sql.syntax import EmitNode, QueryNode, SourceNode
 
@@ -51,6 +52,17 @@ class CreateSink:
 
 
 @dataclass(frozen=True, eq=False)
+class CreateTable:
+    text: str
+    name: str
+    columns: tuple[Column, ...]
+    connector: str
+    options: Options
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class CreateView:
     """A query that takes the place of its name wherever that is read."""
 
@@ -68,9 +80,17 @@ class CreateView:
 @dataclass(frozen=True, eq=False)
 class Drop:
     text: str
-    kind: str  # source, stream, sink, view
+    kind: str  # source, stream, sink, table, view
     name: str
     if_exists: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class RefreshTable:
+    """REFRESH TABLE: read it anew now."""
+
+    text: str
+    name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,5 +127,5 @@ class Select:
     tables: tuple[str, ...]
 
 
-Create = CreateSource | CreateStream | CreateSink | CreateView
-Statement = Create | Drop | Show | Describe | Explain | Select
+Create = CreateSource | CreateStream | CreateSink | CreateTable | CreateView
+Statement = Create | Drop | RefreshTable | Show | Describe | Explain | Select

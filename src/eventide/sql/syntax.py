@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot.tokenizer_core import Token
 
 from eventide.plan.joins import Interval, OverlappingPanes, OverlappingSessions, SameWindow
-from eventide.plan.logical import Column
+from eventide.plan.logical import Column, Table
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.tokens import Span
 
@@ -44,6 +44,15 @@ class Deduplicate:
 
 
 @dataclass(frozen=True, eq=False)
+class MetadataNode:
+    """column type METADATA [FROM 'key']: what a message has beside its content."""
+
+    column: Column
+    key: str  # lower case; without FROM the column's own name
+    place: Token
+
+
+@dataclass(frozen=True, eq=False)
 class SourceNode:
     """What is between the parentheses of CREATE SOURCE."""
 
@@ -51,6 +60,7 @@ class SourceNode:
     event_times: tuple[EventTimeNode, ...] = ()  # several only for messages
     watermark: WatermarkFor | None = None
     dedup: Deduplicate | None = None
+    metadata: tuple[MetadataNode, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +85,27 @@ class LateralView:
 
 
 @dataclass(frozen=True, eq=False)
+class LookupJoin:
+    """[LEFT] JOIN table [alias] ON condition | USING (columns)."""
+
+    table: Table
+    alias: str
+    outer: bool
+    on: Span | None
+    using: tuple[Span, ...]
+    span: Span
+
+
+InputStep = LateralView | LookupJoin
+
+
+@dataclass(frozen=True, eq=False)
 class TableRef:
     name: str
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
-    views: tuple[LateralView, ...] = ()
+    steps: tuple[InputStep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +114,7 @@ class SubqueryRef:
     span: Span
     alias: str | None = None
     watermark: Watermark | None = None
-    views: tuple[LateralView, ...] = ()
+    steps: tuple[InputStep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +154,7 @@ class JoinNode:
     match: Span | None = None  # MATCH_CONDITION, without its parentheses
     on: Span | None = None
     using: tuple[Span, ...] = ()  # a name each
+    steps: tuple[InputStep, ...] = ()  # with what the join gives
 
 
 FromNode = TableRef | SubqueryRef | WindowTable | JoinNode

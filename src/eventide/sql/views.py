@@ -39,7 +39,7 @@ def _input(node: TableRef | SubqueryRef, views: Mapping[str, QueryNode]) -> Tabl
     view = views.get(node.name.lower())
     if view is None:
         return node
-    return SubqueryRef(expanded(view, views), node.span, node.alias or node.name, node.watermark, node.views)
+    return SubqueryRef(expanded(view, views), node.span, node.alias or node.name, node.watermark, node.steps)
 
 
 def _mentioned(node: FromNode) -> Iterator[str]:

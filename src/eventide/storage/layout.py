@@ -2,6 +2,7 @@
 
 catalog.json                 the SQL of every source, stream and sink
 lock                         held by the process that has the database open
+tables/NAME/                 versions of a table that is looked up
 sources/NAME/                rows written with db.write, one Arrow file per call
 streams/NAME$1, NAME$2, ...  inner streams: parts of its query that keep state; each folder is like that of a stream
 streams/NAME/plan.json       what the stream means, and its number of shards
@@ -10,6 +11,7 @@ streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
 streams/NAME/scans/          which files the fused scan of each source has found
 streams/NAME/time_bound.json  how far its time may have advanced, for fused scans
 streams/NAME/shed_orders.json  what its shedder was told, with the times from which it holds
+streams/NAME/tables.json     which versions of tables its batches use, with the times from which they count
 streams/NAME/results/        what the stream emitted, one set of files per batch
 streams/NAME/side/           how far each side sink has got, one file per sink
 streams/NAME/reinject/       rows on their way back to sources
@@ -38,7 +40,7 @@ class Layout:
 
         A folder that holds other things beside a checkpoint stays as it is.
         """
-        ours = {"catalog.json", "lock", "sources", "streams"}
+        ours = {"catalog.json", "lock", "sources", "streams", "tables"}
         for folder in (self.root, self.root / "sources", self.root / "streams"):
             folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
             if folder != self.root or {path.name for path in folder.iterdir()} <= ours:
@@ -55,6 +57,13 @@ class Layout:
 
     def source(self, name: str) -> Path:
         return self.root / "sources" / name
+
+    @property
+    def tables(self) -> Path:
+        return self.root / "tables"
+
+    def table_log(self, stream: str) -> Path:
+        return self.stream(stream) / "tables.json"
 
     def stream(self, name: str) -> Path:
         return self.root / "streams" / name

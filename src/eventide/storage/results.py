@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventide.eventtime.lanes import Lanes
 from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
 
 OUTPUT_OP = "__op"  # int32, of main rows of a change log: -1 for one that is taken back, which goes with it unseen
@@ -36,6 +37,7 @@ class Account:
     # by name of a source with limits: how many rows so far were admitted and rejected, tokens left
     admission: dict[str, dict[str, float]] = field(default_factory=dict)
     began: int | None = None  # when the batch did
+    lanes: dict[str, Lanes] = field(default_factory=dict)  # by name of a source whose partitions have watermarks
 
 
 class Results:

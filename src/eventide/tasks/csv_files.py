@@ -62,6 +62,14 @@ class CsvFiles:
         if held:
             yield from self._one_by_one(Lines(held, iter(())), places, count)
 
+    def of_messages(self, texts: Sequence[bytes | None]) -> pa.Table:
+        """The same of texts that are one record each; what holds none, or several, is bad."""
+        records = []
+        for text in texts:
+            found = list(self.form.records(Lines(text or b"", iter(()))))
+            records.append(found[0] if len(found) == 1 else Record(text or b"", None))
+        return self._table(records, [self.columns.index(name) for name in self.wanted], len(self.columns))
+
     def _header(self, blocks: Iterator[bytes]) -> tuple[list[str], Iterator[bytes]]:
         lines = Lines(next(blocks, b""), blocks)
         for record in self.form.records(lines):

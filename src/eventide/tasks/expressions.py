@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.vector.columns import whole
+from eventide.tasks.date_format import formatted
 
 # The Spark types that a task can read from files, and the Arrow types that carry them.
 TYPES: dict[str, pa.DataType] = {
@@ -190,6 +191,17 @@ def _substring(type: pa.DataType, text: Any, start: Any, length: Any) -> Any:
     return pc.utf8_slice_codeunits(text, first, first + length.as_py())
 
 
+def _split_part(type: pa.DataType, text: Any, separator: Any, number: Any) -> Any:
+    """The part with this number, counted from 1; empty where there are not so many."""
+    texts = text if isinstance(text, pa.Array) else pa.repeat(text, 1)
+    parts = pc.split_pattern(texts, separator.as_py())
+    places = np.asarray(parts.offsets[:-1]) + number.as_py() - 1
+    missing = places >= np.asarray(parts.offsets[1:])
+    found = parts.values.take(pa.array(places, mask=missing))
+    found = pc.if_else(texts.is_valid(), pc.fill_null(found, ""), pa.scalar(None, type))
+    return found if isinstance(text, pa.Array) else found[0]
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "=": _equal,
     "<>": lambda type, a, b: pc.invert(_equal(type, a, b)),
@@ -220,4 +232,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "startswith": lambda type, a, b: pc.starts_with(a, b.as_py()),
     "endswith": lambda type, a, b: pc.ends_with(a, b.as_py()),
     "contains": lambda type, a, b: pc.match_substring(a, b.as_py()),
+    "split_part": _split_part,
+    "date_format": lambda type, a, b: formatted(a, b.as_py()),
+    "hour": lambda type, a: pc.cast(pc.hour(a), type),
 }

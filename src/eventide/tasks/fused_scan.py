@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,8 @@ from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.file_errors import naming_file
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
+from eventide.tasks.messages import Messages
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
 
 # What a scan returns: packed rows, and lines that Spark must decode.
@@ -43,6 +45,27 @@ ROW, RECEIVED = "row", "received"
 SCANNED = pa.schema([*PACKED, (ROW, pa.binary()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
 _MOST_ROWS = 1_000_000  # that a task collects before it packs them
 _FILE_BITS = 44  # in an order of arrival: the place in the file is below them, the file's number above
+
+
+Received: TypeAlias = int | Callable[[], pa.Array]  # when rows came, in microseconds: all at once, or each, if asked
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Consecutive rows as they came: decoded, or as lines that only Spark can judge.
+
+    `first` numbers the first of them in the order of arrival, `where` says in words where they were found, `lane` from
+    which partition they came. `beside` has columns that lines take with them.
+    """
+
+    rows: pa.Table | None
+    lines: Sequence[bytes | None]
+    received: Received
+    first: int
+    where: str
+    lane: str | None = None
+    beside: pa.Table | None = None
+    place: Callable[[int], str] | None = None  # of each row, in words, for one that has a problem
 
 
 @dataclass(frozen=True)
@@ -53,7 +76,7 @@ class Resolution:
     parser: EpochUnit | Iso8601 | SparkTimestamp | None = None
     max_future_skew: int = 0
 
-    def resolved(self, rows: pa.Table, received: int, at: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+    def resolved(self, rows: pa.Table, received: Received, at: int) -> tuple[pa.Array, pa.Array, pa.Array]:
         """TS, HOW and DETAIL. `received` is what the source knows about the rows' time, `at` is the time of the
         batch.
         """
@@ -70,7 +93,7 @@ class Resolution:
         is_bad = pc.and_(values.is_valid(), declared.is_null())
         is_future = pc.fill_null(pc.greater(declared, at + self.max_future_skew), False)
         how = _judged({IS_UNPARSEABLE: is_bad, IS_FUTURE: is_future, DECLARED: values.is_valid(), FROM_METADATA: True})
-        ts = pc.if_else(values.is_null(), pa.scalar(received, pa.int64()), declared)
+        ts = pc.if_else(values.is_null(), _each(received, count), declared)
         detail = pc.if_else(pc.or_(is_bad, is_future), _as_text(values), pa.scalar(None, pa.string()))
         return ts, how, detail
 
@@ -95,9 +118,11 @@ class Resolution:
 
 @dataclass(frozen=True)
 class FusedScan:
-    """Everything between files and the operator for one source. `identity` recognises a redelivered row."""
+    """Everything between files, or messages, and the operator for one source. `identity` recognises a redelivered
+    row.
+    """
 
-    reader: JsonLines | RawLines | RowGroups
+    reader: JsonLines | RawLines | RowGroups | Messages
     resolution: Resolution
     condition: Expression | None
     packed: tuple[tuple[str, Expression], ...]
@@ -105,48 +130,67 @@ class FusedScan:
     identity: Expression | None = None
     numbered: bool = False  # whether the kernel must know the order in which rows arrived
     leaves_lines: bool = True  # whether Spark decodes, after the scan, what the scan does not
+    scanned: pa.Schema = field(default_factory=lambda: SCANNED)  # what it gives
 
     def read(
         self, ranges: Iterable[FileRange], at: int, task: int, bound: TimeBound | None = None
     ) -> Iterator[pa.RecordBatch]:
+        """What is in files; see `packed_arrivals`."""
+        yield from self.packed_arrivals(self._of_files(ranges), at, task, bound)
+
+    def packed_arrivals(
+        self, arrivals: Iterable[Arrival], at: int, task: int, bound: TimeBound | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
         held: list[pa.Table] = []
         count = place = 0
+        for arrival in arrivals:
+            if arrival.rows is None:
+                if not self.leaves_lines:
+                    yield self._undecoded(arrival.where)
+                    return
+                yield self._left_to_spark(arrival)
+                continue
+            rows = self._arrivals(arrival.rows, arrival, at)
+            if self.packing.lanes:
+                rows = rows.append_column(LANE, pa.repeat(pa.scalar(arrival.lane), rows.num_rows))
+            held.append(rows)
+            count += rows.num_rows
+            if count >= _MOST_ROWS:
+                yield self._packed(held, task, bound, place)
+                held, count, place = [], 0, place + count
+        if count:
+            yield self._packed(held, task, bound, place)
+
+    def told(self, lanes: Mapping[str, Mapping[str, int]]) -> pa.RecordBatch:
+        """What is known of the partitions of the source beside their rows."""
+        return as_batch([self.packing.of_lanes(lanes)], self.scanned)
+
+    def _of_files(self, ranges: Iterable[FileRange]) -> Iterator[Arrival]:
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
             for piece in naming_file(file.path, self._pieces(file)):
                 first = (file.number << _FILE_BITS) + piece.at
-                if piece.rows is None:
-                    if not self.leaves_lines:
-                        yield self._undecoded(f"{file.path}, from byte {piece.at}")
-                        return
-                    yield _left_to_spark(piece, received, first)
-                    continue
-                rows = self._arrivals(piece.rows, received, at, first)
-                held.append(rows)
-                count += rows.num_rows
-                if count >= _MOST_ROWS:
-                    yield self._packed(held, task, bound, place)
-                    held, count, place = [], 0, place + count
-        if count:
-            yield self._packed(held, task, bound, place)
+                yield Arrival(piece.rows, piece.lines, received, first, f"{file.path}, from byte {piece.at}")
 
     def _pieces(self, file: FileRange) -> Iterator[Piece]:
-        if os.path.getsize(file.path):  # an empty file has no rows, whatever its format
+        if os.path.getsize(file.path) and not isinstance(self.reader, Messages):  # an empty file has no rows
             yield from self.reader.read(file)
 
-    def _arrivals(self, rows: pa.Table, received: int, at: int, first: int) -> pa.Table:
+    def _arrivals(self, rows: pa.Table, arrival: Arrival, at: int) -> pa.Table:
         """The rows that pass the filters, with the columns that the operator gets; of a source with limits all rows."""
         undecodable = _not_utf8(rows)
         rows = rows if undecodable is None else readable(rows)
-        ts, how, detail = self.resolution.resolved(rows, received, at)
+        ts, how, detail = self.resolution.resolved(rows, arrival.received, at)
         if undecodable is not None:
             is_bad = undecodable.is_valid()
             ts, how = pc.if_else(is_bad, None, ts), pc.if_else(is_bad, IS_UNDECODABLE, how).cast(pa.int8())
             detail = pc.coalesce(undecodable, detail)
+        if arrival.place is not None and detail.null_count < len(detail):
+            detail = _with_places(detail, arrival.place)
         columns = {TS: ts, HOW: how, DETAIL: detail}
         if self.numbered:
-            columns[SEQ] = pa.array(np.arange(first, first + rows.num_rows))
+            columns[SEQ] = pa.array(np.arange(arrival.first, arrival.first + rows.num_rows))
         if self.identity is not None:
             columns[DEDUP] = evaluate(self.identity, rows)
         columns.update({name: evaluate(expression, rows) for name, expression in self.packed})
@@ -154,7 +198,7 @@ class FusedScan:
         if keeps is not None and undecodable is not None:
             keeps = pc.or_kleene(keeps, undecodable.is_valid())
         if self.packing.surveying is not None:
-            columns[ARRIVED] = _all(received, rows.num_rows)
+            columns[ARRIVED] = _each(arrival.received, rows.num_rows)
             columns[KEPT] = _all(True, rows.num_rows, pa.bool_()) if keeps is None else pc.fill_null(keeps, False)
             if NOW in self.packing.surveying.columns:
                 columns[NOW], columns[PRIORITY] = _all(at, rows.num_rows), pa.nulls(rows.num_rows, pa.string())
@@ -165,10 +209,22 @@ class FusedScan:
     def _undecoded(self, where: str) -> pa.RecordBatch:
         """Tells that there are lines that only Spark can judge, and nobody behind the scan to do it."""
         told = {"shard": self.packing.numbers[0], "input": self.packing.input, "control": UNDECODED, "facts": where}
-        return as_batch([told], SCANNED)
+        return as_batch([told], self.scanned)
+
+    def _left_to_spark(self, arrival: Arrival) -> pa.RecordBatch:
+        count = len(arrival.lines)
+        columns = {
+            ROW: pa.array(arrival.lines, pa.binary()),
+            RECEIVED: _each(arrival.received, count),
+            "seq": pa.array(np.arange(arrival.first, arrival.first + count)),
+        }
+        if arrival.beside is not None:
+            columns.update({name: column(arrival.beside, name) for name in arrival.beside.column_names})
+        arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self.scanned]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.scanned)
 
     def _packed(self, held: list[pa.Table], task: int, bound: TimeBound | None, place: int) -> pa.RecordBatch:
-        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, bound, place), SCANNED)
+        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, bound, place), self.scanned)
 
 
 def _judged(applies: Mapping[int, pa.Array | bool]) -> pa.Array:
@@ -200,13 +256,17 @@ def _not_utf8(rows: pa.Table) -> pa.Array | None:
     return pc.coalesce(*details)
 
 
-def _left_to_spark(piece: Piece, received: int, first: int) -> pa.RecordBatch:
-    rows = [{ROW: line, RECEIVED: received, "seq": first + number} for number, line in enumerate(piece.lines)]
-    return as_batch(rows, SCANNED)
-
-
 def _all(value: int, count: int, type: pa.DataType | None = None) -> pa.Array:
     return pa.repeat(pa.scalar(value, type or pa.int64()), count)
+
+
+def _with_places(details: pa.Array, place: Callable[[int], str]) -> pa.Array:
+    told = enumerate(details.to_pylist())
+    return pa.array([None if each is None else f"{place(number)}: {each}" for number, each in told], pa.string())
+
+
+def _each(received: Received, count: int) -> pa.Array:
+    return _all(received, count) if isinstance(received, int) else received()
 
 
 def _within(values: pa.Array, low: int, high: int) -> pa.Array:

@@ -91,6 +91,13 @@ class JsonLines:
                 part = lines[first : first + step]
                 yield from self._pieces(at + first, b"\n".join(part), len(part))
 
+    def rows_of(self, text: bytes, count: int) -> pa.Table | None:
+        """The rows of so many lines, each with its end; None if Spark might see them differently."""
+        if text.count(b"\n") != count or not _is_one_object_a_line(text, count):
+            return None
+        rows = uniform_rows(self.columns, text) if may_be_uniform(self.columns, text) else None
+        return self._parsed(text, count) if rows is None else rows
+
     def _parsed(self, text: bytes, count: int) -> pa.Table | None:
         """The rows, or None if Spark might see them differently."""
         if not is_utf8(text) or _is_beyond_limits(text):

@@ -6,7 +6,7 @@ Spark walks the input of transformWithState row by row in Python, so plain rows 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from eventide.tasks.surveying import Surveying
 
 HOW = "__how"  # how the event time was found, or what is wrong: a number of `eventtime.resolution`
+LANE = "__lane"  # only of sources whose partitions have a watermark each: the partition that the row came from
 
 # Only of sources with limits:
 ARRIVED = "__arrived"  # when the row came, in microseconds
@@ -34,6 +35,7 @@ PRIORITY = "__priority"  # what matters more, as the user's expression gives it:
 KEPT = "__kept"  # whether the query's filters keep the row: one that they do not keep takes its token all the same
 
 SURVEY = "survey"  # a control entry for every shard: the blob has the slices of a survey
+LANES = "lanes"  # a control entry: `facts` has for partitions of a source what is known of them, by name
 UNDECODED = "undecoded"  # a control entry: this batch must be read by a plan that decodes; `facts` says where
 
 PACKED = pa.schema(
@@ -143,6 +145,7 @@ class Packing:
     carried: str | None = None
     prefold: Prefold | None = None
     told: bool = False  # rows allow no watermark: it comes beside them
+    lanes: bool = False  # rows have a LANE, and tell what watermark each allows
     surveying: Surveying | None = None  # of a source with limits
 
     def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None, place: int = 0) -> list[dict[str, Any]]:
@@ -153,16 +156,28 @@ class Packing:
             return self._pack_surveyed(self.surveying, rows, task, place)
         how = column(rows, HOW)
         times = self._times(rows, how)
+        lanes = self._lanes(rows, how) if self.lanes else []
         rows, facts = _judged(rows, how)
-        if self.carried is not None:
-            rows = rows.drop_columns([self.carried])
+        if self.carried is not None or self.lanes:
+            rows = rows.drop_columns([name for name in (self.carried, LANE) if name in rows.column_names])
         packed: list[dict[str, Any]] = []
         if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
             packed, rows = self._folded(self.prefold, rows, bound, task)
         packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(rows, task)]
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
-        return [{**times, **row} for row in packed]
+        return [*[{**times, **row} for row in packed], *lanes]
+
+    def _lanes(self, rows: pa.Table, how: pa.Array) -> list[dict[str, Any]]:
+        """What watermark the rows of each partition allow it."""
+        claims = pa.table({LANE: rows[LANE], CLAIM: self._claims(rows, how)}).group_by(LANE).aggregate([(CLAIM, "max")])
+        found = zip(claims[LANE].to_pylist(), claims[f"{CLAIM}_max"].to_pylist(), strict=True)
+        told = {lane: {"watermark": claim} for lane, claim in found if claim is not None}
+        return [self.of_lanes(told)] if told else []
+
+    def of_lanes(self, figures: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+        """The control entry that tells of partitions."""
+        return {"shard": self.numbers[0], "input": self.input, "control": LANES, "facts": json.dumps(figures)}
 
     def _pack_surveyed(self, surveying: Surveying, rows: pa.Table, task: int, place: int) -> list[dict[str, Any]]:
         """Rows with their tickets, and the slices for every shard."""

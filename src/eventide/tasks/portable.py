@@ -12,6 +12,7 @@ from functools import reduce
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError
 
+from eventide.tasks.date_format import PATTERNS
 from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression, Field
 from eventide.tasks.scalars import parsed
 from eventide.tasks.struct_types import fields_of
@@ -216,26 +217,28 @@ def _cast(node: exp.Expr, names: Names) -> Expression:
 
 def _case(node: exp.Expr, names: Names) -> Expression:
     subject = node.args.get("this")
-    if subject is not None or node.args.get("default") is None:
+    if subject is not None:
         raise _refused(node)
     conditions = [_compiled(part.this, names) for part in node.args["ifs"]]
-    return _chosen(node, conditions, [part.args["true"] for part in node.args["ifs"]], node.args["default"], names)
+    values = [part.args["true"] for part in node.args["ifs"]]
+    return _chosen(node, conditions, values, node.args.get("default"), names)
 
 
 def _if(node: exp.Expr, names: Names) -> Expression:
-    if node.args.get("false") is None:
-        raise _refused(node)
-    return _chosen(node, [_compiled(node.this, names)], [node.args["true"]], node.args["false"], names)
+    return _chosen(node, [_compiled(node.this, names)], [node.args["true"]], node.args.get("false"), names)
 
 
 def _chosen(
-    node: exp.Expr, conditions: list[Expression], values: list[exp.Expr], default: exp.Expr, names: Names
+    node: exp.Expr, conditions: list[Expression], values: list[exp.Expr], default: exp.Expr | None, names: Names
 ) -> Expression:
-    outcomes = _agreed(node, *[_compiled(value, names) for value in (*values, default)])
-    if any(condition.type != "boolean" for condition in conditions):
+    """Without a default it is NULL."""
+    outcomes = _agreed(node, *[_compiled(value, names) for value in (*values, *([] if default is None else [default]))])
+    type = outcomes[0].type
+    if any(condition.type != "boolean" for condition in conditions) or type not in TYPES:
         raise _refused(node)
-    parts = [part for pair in zip(conditions, outcomes[:-1], strict=True) for part in pair]
-    return Call("case", (*parts, outcomes[-1]), outcomes[-1].type)
+    otherwise = Constant(None, type) if default is None else outcomes[-1]
+    parts = [part for pair in zip(conditions, outcomes[: len(conditions)], strict=True) for part in pair]
+    return Call("case", (*parts, otherwise), type)
 
 
 def _coalesce(node: exp.Expr, names: Names) -> Expression:
@@ -287,6 +290,31 @@ def _substring(node: exp.Expr, names: Names) -> Expression:
     return Call("substring", (text, start, length), "string")
 
 
+def _split_part(node: exp.Expr, names: Names) -> Expression:
+    text, separator, number = (_compiled(node.args[part], names) for part in ("this", "delimiter", "part_index"))
+    fixed = isinstance(separator, Constant) and separator.type == "string" and separator.value != ""
+    counted = isinstance(number, Constant) and number.type == "int" and number.value >= 1
+    if text.type != "string" or not fixed or not counted:
+        raise _refused(node)
+    return Call("split_part", (text, separator, number), "string")
+
+
+def _hour(node: exp.Expr, names: Names) -> Expression:
+    time = _compiled(node.this, names)
+    if time.type != "timestamp":
+        raise _refused(node)
+    return Call("hour", (time,), "int")
+
+
+def _date_format(node: exp.Expr, names: Names) -> Expression:
+    if node.name.lower() != "date_format" or len(node.expressions) != 2:
+        raise _refused(node)
+    time, pattern = (_compiled(part, names) for part in node.expressions)
+    if time.type != "timestamp" or not isinstance(pattern, Constant) or pattern.value not in PATTERNS:
+        raise _refused(node)
+    return Call("date_format", (time, pattern), "string")
+
+
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Names], Expression]] = {
     exp.Column: _column,
     exp.Identifier: _column,
@@ -315,6 +343,9 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Names], Expression]] = {
     exp.Concat: _concat,
     exp.DPipe: _pipes,
     exp.Substring: _substring,
+    exp.SplitPart: _split_part,
+    exp.Hour: _hour,
+    exp.Anonymous: _date_format,
 }
 
 

@@ -16,13 +16,14 @@ from eventide.admission.controller import Reject, StreamAdmissionController
 from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE, UNPARSEABLE
-from eventide.plan.logical import Explode, Filter, Source
+from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.names import field_path
 from eventide.plan.physical import EventTimeWatermark, Input
 from eventide.testing.expressions import evaluate, holds, unsupported
 from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
 
 Values = Mapping[str, Any]  # by lower-case name
+Tables = Mapping[str, Sequence[Sequence[Any]]]  # rows by the table's name, as its columns are declared
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def arrivals_of(
     now: int,
     received: int,
     limits: StreamAdmissionController | None = None,
+    tables: Tables | None = None,
 ) -> Iterator[Arrival]:
     """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`. A row that
     a filter removes takes its token all the same.
@@ -56,18 +58,20 @@ def arrivals_of(
     for values in rows:
         row, time, problem, is_declared = _scanned(input, values, now, received)
         identity, watermark = _identity(input.source, row), _watermark(input, row, problem)
-        kept = _stepped(input, row, problem)
-        if kept is None:
+        stepped = _stepped(input, row, problem, tables or {})
+        if not stepped:
             _rejected(limits, time, problem, is_declared, received)
-            continue
-        original = dict(zip(names, kept.values(), strict=True))
-        row = {name.lower(): value for name, value in original.items()}
-        time, problem, is_overridden = _overridden(input.time, row, time, problem, input.source, now)
-        packed = {named.name: None if problem == UNDECODABLE else evaluate(named.sql, row) for named in input.packed}
-        within = input.source.dedup.within if input.source.dedup is not None else 0
-        is_declared = is_declared or is_overridden
-        rejected = _rejected(limits, time, problem, is_declared, received)
-        yield Arrival(time, problem, packed, original, watermark, identity, within, number, is_declared, rejected)
+        for place, kept in enumerate(stepped):
+            original = dict(zip(names, kept.values(), strict=True))
+            row = {name.lower(): value for name, value in original.items()}
+            own_time, own_problem, is_overridden = _overridden(input.time, row, time, problem, input.source, now)
+            is_unread = own_problem == UNDECODABLE
+            packed = {named.name: None if is_unread else evaluate(named.sql, row) for named in input.packed}
+            within = input.source.dedup.within if input.source.dedup is not None else 0
+            has_time = is_declared or is_overridden
+            rejected = _rejected(limits, own_time, own_problem, has_time, received)
+            own = identity if identity is None or place == 0 else (identity, place)
+            yield Arrival(own_time, own_problem, packed, original, watermark, own, within, number, has_time, rejected)
 
 
 def _rejected(
@@ -158,19 +162,34 @@ def _field(source: Source, row: Values, name: str) -> Any:
     return value
 
 
-def _stepped(input: Input, row: dict[str, Any], problem: str | None) -> dict[str, Any] | None:
-    """The row after the filters and projections of its input; None if a filter removes it. A row that could not be
-    decoded has no values to judge it by, and passes.
+def _stepped(input: Input, row: dict[str, Any], problem: str | None, tables: Tables) -> list[dict[str, Any]]:
+    """What the steps of its input make of a row: nothing if a filter removes it, several rows if a table has several
+    for it. A row that could not be decoded has no values to judge it by, and passes.
     """
+    rows = [row]
     for step in input.steps:
         if isinstance(step, Filter):
-            if problem != UNDECODABLE and not holds(step.condition, row):
-                return None
+            rows = [each for each in rows if problem == UNDECODABLE or holds(step.condition, each)]
         elif isinstance(step, Explode):
             raise unsupported("explode")
+        elif isinstance(step, Lookup):
+            rows = [found for each in rows for found in _looked_up(step, each, problem, tables)]
         else:
-            row = {c.name.lower(): None if problem == UNDECODABLE else evaluate(c.sql, row) for c in step.columns}
-    return row
+            columns = step.columns
+            is_unread = problem == UNDECODABLE
+            rows = [{c.name.lower(): None if is_unread else evaluate(c.sql, each) for c in columns} for each in rows]
+    return rows
+
+
+def _looked_up(step: Lookup, row: dict[str, Any], problem: str | None, tables: Tables) -> list[dict[str, Any]]:
+    """The row with each row of the table that belongs to it."""
+    names = [name.lower() for name in step.names]
+    nothing = {**row, **dict.fromkeys(names)}
+    if problem == UNDECODABLE:
+        return [nothing]
+    together = [{**row, **dict(zip(names, values, strict=True))} for values in tables[step.table.name]]
+    found = [each for each in together if holds(step.condition, each)]
+    return [nothing] if step.outer and not found else found
 
 
 def _overridden(

@@ -20,7 +20,7 @@ from eventide.plan.logical import Stream
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.windows import Slide
-from eventide.testing.arrivals import Arrival, arrivals_of, is_carried
+from eventide.testing.arrivals import Arrival, Tables, arrivals_of, is_carried
 from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import micros_of
 from eventide.testing.watermark import WatermarkGenerator, WatermarkPropagator
@@ -74,6 +74,7 @@ class BatchRunner(ABC):
             self._propagator.add_edge(name, _OPERATOR)
         self._propagator.add_edge(_OPERATOR, _SINK)
         self.totals: Counter[str] = Counter()
+        self.tables: Tables = {}  # those that rows are looked up in, as they are now
         self._newest: int | None = None  # the latest event time so far
 
     @property
@@ -108,7 +109,7 @@ class BatchRunner(ABC):
             generator = self._generators[name]
             given = (rows or {}).get(input.source.name, ())
             came = now if received is None else received
-            for arrival in arrivals_of(number, input, given, now, came, self._limits.get(name)):
+            for arrival in arrivals_of(number, input, given, now, came, self._limits.get(name), self.tables):
                 if arrival.rejected is not None:
                     step.counts["rejected"] += 1
                     step.side.append(Payload("rejected", arrival.rejected, arrival.time, arrival.original))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from eventide.plan.joins import Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.joins import AnyTime, Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
 from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
+from eventide.testing.change_join import ChangeJoin
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
 from eventide.testing.operators import (
     Cumulations,
@@ -60,3 +61,5 @@ def _join(physical: Physical, join: JoinRows) -> Operator:
             return IntervalJoin(physical, join, join.bound)
         case Asof():
             return AsofJoin(physical, join, join.bound)
+        case AnyTime():
+            return ChangeJoin(physical, join, join.bound)

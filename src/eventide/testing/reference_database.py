@@ -24,8 +24,11 @@ from eventide.plan.stream_source import IS_LATE, OP_COLUMN, ROWTIME_COLUMN, STRE
 from eventide.result import Result
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
+from eventide.sql.statements import RefreshTable
+from eventide.testing.arrivals import Tables
 from eventide.testing.batches import Payload, Rows, Step
 from eventide.testing.reference import ReferenceModel
+from eventide.testing.tables import rows_of
 from eventide.testing.values import micros_of, moment
 
 
@@ -43,6 +46,7 @@ class Model(Protocol):
 
     physical: Physical
     totals: Counter[str]
+    tables: Tables
 
     @property
     def watermark(self) -> int | None: ...
@@ -103,6 +107,7 @@ class _State:
     catalog: Catalog = field(default_factory=Catalog)
     items: dict[str, list[Item]] = field(default_factory=dict)
     streams: dict[str, Running] = field(default_factory=dict)
+    tables: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
 
 def wall_clock() -> int:
@@ -128,6 +133,9 @@ class ReferenceDatabase:
         """CREATE and DROP, one or more of them."""
         for statement in parse_statements(sql):
             self._state.catalog.apply(statement)
+            if isinstance(statement, RefreshTable):
+                table = self._state.catalog.table(statement.name)
+                self._state.tables[table.name] = rows_of(table)
         wanted = self._state.catalog.graph()
         known, self._state.streams = self._state.streams, {}
         for name in sorted(wanted, key=self._state.catalog.level):
@@ -151,6 +159,9 @@ class ReferenceDatabase:
 
     def tick(self) -> None:
         """One batch per stream with everything new to it, then whatever the clock makes due."""
+        for name, table in self._state.catalog.tables.items():
+            if name not in self._state.tables:
+                self._state.tables[name] = rows_of(table)
         for name, running in self._by_level():
             self._process(name, running)
 
@@ -220,6 +231,7 @@ class ReferenceDatabase:
         return found
 
     def _process(self, name: str, running: Running) -> None:
+        running.model.tables = self._state.tables
         now, rows, advance = self._clock(), dict[str, list[tuple[Any, ...]]](), dict[str, int]()
         heart = self._hearts.setdefault(name, _heartbeat(running.model))
         received = now

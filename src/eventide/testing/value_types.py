@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import expressions as exp
 
-from eventide.plan.logical import Project
+from eventide.plan.logical import Lookup, Project
 from eventide.plan.physical import Input, PackedAggregate, Physical
 from eventide.tasks.scalars import parsed
 from eventide.testing.expressions import unsupported
@@ -99,4 +99,7 @@ def _row_types(input: Input) -> dict[str, pa.DataType]:
     for step in input.steps:
         if isinstance(step, Project):
             types = {column.name.lower(): typed(parsed(column.sql), types) for column in step.columns}
+        elif isinstance(step, Lookup):
+            columns = zip(step.names, step.table.columns, strict=True)
+            types |= {name.lower(): arrow_type(column.type) for name, column in columns}
     return types

@@ -5,7 +5,7 @@ from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.modes import LatePolicy
-from tests.kernels.harness import BIGINT, STRING, Driver, micros, table
+from tests.kernels.harness import BIGINT, STRING, Driver, blobs, micros, table
 
 ORIGINALS = (("k", "__k0"), ("v", "__i0"))
 PLAIN = ForwardSpec(ORIGINALS, (STRING, BIGINT))
@@ -84,14 +84,7 @@ def test_rows_spread_over_days_take_few_blobs() -> None:
     shard = Shard(ORDERED)
     day = 86_400_000_000
     shard.rows([(n * day // 100, "a", n) for n in reversed(range(1000))])
-    assert (
-        sum(
-            shard.store.size(space, bucket)[0]
-            for space in shard.store.spaces()
-            for bucket in shard.store.buckets(space)
-        )
-        < 60
-    )
+    assert blobs(shard.store) < 60
     assert shard.rows([], watermark=day) == list(range(101))
     assert shard.rows([], watermark=20 * day) == list(range(101, 1000))
 

@@ -31,7 +31,7 @@ def declared_columns(frame: DataFrame) -> tuple[tuple[str, str], ...]:
     for field in frame.schema.fields:
         if _WATERMARK in field.metadata:
             raise OptionError(
-                f"the DataFrame has a watermark on {field.name} already, and Spark would drop late rows unseen",
+                f"the DataFrame already has a watermark on {field.name}, and Spark would drop late rows unseen",
                 help=f"leave withWatermark() out, and write event_time('{field.name}', lag='...')",
             )
     return tuple((field.name, ddl(field.dataType)) for field in frame.schema.fields)

@@ -76,6 +76,41 @@ def rows_of_files(
     return _typed(rows, schema, folders, wanted, source.options.get("timestamp_format"))
 
 
+def rows_of_records(
+    messages: DataFrame, line: str, source: Source, schema: StructType, columns: Collection[str]
+) -> DataFrame:
+    """`messages` with the fields of `schema` and CORRUPT in place of `line`, which holds one record each, or NULL."""
+    wanted = [field for field in schema.fields if field.name in columns]
+    names = tuple(field.name for field in schema.fields), tuple(field.name for field in wanted)
+    kept = [field for field in messages.schema.fields if field.name != line]
+    texts = StructType(
+        [
+            *kept,
+            *[StructField(field.name, StringType()) for field in wanted],
+            StructField(RECORD, StringType()),
+            StructField(IS_BAD, BooleanType()),
+        ]
+    )
+    rows = messages.mapInArrow(_Recorded(CsvFiles(form_of(source), False, *names), line), texts)
+    beside = [field.name for field in kept]
+    return _typed(rows, schema, [], wanted, source.options.get("timestamp_format"), beside)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """mapInArrow function: messages → their fields as text, with the other columns beside them."""
+
+    files: CsvFiles
+    line: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            records = self.files.of_messages(batch.column(self.line).to_pylist()).combine_chunks().to_batches()[0]
+            others = batch.drop_columns([self.line])
+            names = [*others.schema.names, *records.schema.names]
+            yield pa.RecordBatch.from_arrays([*others.columns, *records.columns], names=names)
+
+
 def form_of(source: Source) -> CsvForm:
     options = source.options
     quote = options.get("quote", '"')
@@ -123,7 +158,12 @@ class _Opened:
 
 
 def _typed(
-    rows: DataFrame, schema: StructType, folders: list[StructField], wanted: list[StructField], times: str | None
+    rows: DataFrame,
+    schema: StructType,
+    folders: list[StructField],
+    wanted: list[StructField],
+    times: str | None,
+    beside: Collection[str] = (RECEIVED,),
 ) -> DataFrame:
     values = {field.name: _value(F.col(backticked(field.name)), field.dataType, times) for field in wanted}
     by_folder = {field.name for field in folders}
@@ -136,7 +176,7 @@ def _typed(
     misfits = [F.col(backticked(name)).isNotNull() & value.isNull() for name, value in values.items()]
     is_bad = reduce(Column.__or__, misfits, F.col(IS_BAD))
     record = F.regexp_replace(RECORD, r"\r?\n\z", "")
-    return rows.select(*own, RECEIVED, F.when(is_bad, record).alias(CORRUPT))
+    return rows.select(*own, *beside, F.when(is_bad, record).alias(CORRUPT))
 
 
 def _value(text: Column, type: DataType, times: str | None) -> Column:
@@ -146,7 +186,7 @@ def _value(text: Column, type: DataType, times: str | None) -> Column:
     if isinstance(type, BinaryType):
         return F.try_to_binary(text, F.lit("base64"))
     if isinstance(type, ArrayType | MapType | StructType):
-        return F.from_json(text, type, {"mode": "PERMISSIVE", "timeZone": "UTC"})
+        return F.from_json(text, type.json(), {"mode": "PERMISSIVE", "timeZone": "UTC"})
     if isinstance(type, TimestampType):
         return timestamp_of(text) if times is None else F.try_to_timestamp(text, F.lit(times))
     return text.try_cast(type)

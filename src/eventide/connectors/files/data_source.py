@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from eventide.connectors.paced_reader import PacedReader, ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +67,7 @@ class _Share(InputPartition):
     bound: dict[str, int | None]  # as read from storage.time_bound
 
 
-class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _Reader(PacedReader):
     def __init__(self, settings: str) -> None:
         self._text = settings
         self._loaded: ScanSettings | None = None
@@ -103,7 +104,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._admission.freeze()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def next_offset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         paced = self._settings.target_latency is not None and not isinstance(limit, ReadAllAvailable)
         admit = self._admission.admit if paced else self._admission.admit_all
         end = admit(start[_FILES], time.monotonic())

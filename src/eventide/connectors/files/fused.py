@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import pickle
-from pathlib import Path
 
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from eventide.connectors.contract import CORRUPT, PASSED, hidden, user_schema
+from eventide.connectors import paced_reader
+from eventide.connectors.contract import CORRUPT, PASSED, Scans, hidden, user_schema
 from eventide.connectors.files import data_source as fused_files
 from eventide.connectors.files.data_source import FusedFiles, ScanSettings
 from eventide.connectors.files.lines import LINE, rows_of_lines
@@ -27,9 +27,10 @@ from eventide.tasks.packing import PACKED, Packing, spark_ddl
 from eventide.tasks.row_groups import RowGroups
 
 
-def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
-    """Packed rows, and lines that Spark must decode."""
-    cloudpickle.register_pickle_by_value(fused_files)  # type: ignore[no-untyped-call]  # so that planning a batch imports nothing
+def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan, scans: Scans) -> DataFrame:
+    """Packed rows, and lines that Spark must decode; `number` is the input's."""
+    for module in (fused_files, paced_reader):  # so that planning a batch imports nothing
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     spark.createDataFrame(
         [], "nothing int"
     )  # makes this session the active one, which is where Spark looks up data sources
@@ -38,7 +39,7 @@ def scanned(spark: SparkSession, settings: ScanSettings) -> DataFrame:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # another source of this session has registered it
             raise
-    text = base64.b64encode(pickle.dumps(settings)).decode()
+    text = base64.b64encode(pickle.dumps(_settings(source, number, scan, scans))).decode()
     return spark.readStream.format(FusedFiles.name()).schema(spark_ddl(SCANNED)).option("settings", text).load()
 
 
@@ -62,26 +63,26 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
     return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered, decodes)
 
 
-def settings_of(source: Source, scan: FusedScan, state_folder: Path, bound: Path, tasks: int) -> ScanSettings:
+def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> ScanSettings:
     most, target = source.options.get("max_files_per_batch"), source.options.get("target_latency")
     return ScanSettings(
         pickle.dumps(scan),
         local_path(source.options["path"]),
-        state_folder,
-        bound,
-        tasks,
+        scans.folder / str(number),
+        scans.bound,
+        scans.tasks,
         None if most is None else int(most),
         None if target is None else parse_duration(target) / SECOND,
     )
 
 
-def decoded(frame: DataFrame, source: Source, columns: tuple[tuple[str, str], ...]) -> DataFrame:
+def decoded(frame: DataFrame, source: Source, scan: FusedScan) -> DataFrame:
     """The lines that a scan left to Spark as rows of the source; packed rows pass in the column PASSED.
 
-    Only `columns` are decoded.
+    Only the columns that the scan reads are decoded.
     """
     schema, passed = user_schema(source), F.when(F.col(ROW).isNull(), F.struct(*PACKED.names)).alias(PASSED)
     lines = frame.select(passed, "seq", RECEIVED, F.col(ROW).alias(LINE))
-    rows = rows_of_lines(lines, schema, {name for name, _ in columns})
+    rows = rows_of_lines(lines, schema, {name for name, _ in scan.reader.columns})
     own = [F.col(backticked(field.name)) for field in schema.fields]
     return rows.select(*own, *hidden(F.col("seq"), F.col(RECEIVED), F.col(CORRUPT)), PASSED)

@@ -1,6 +1,6 @@
 """JSON lines as rows: one rule, whoever has found the lines, Spark's reader of text or a scan inside a task.
 
-A line is one object, or an array that is a row for each of its objects. Anything else, more behind it, bytes that are
+A line is one object, or an array that is a row for each of its objects. Anything else, more after it, bytes that are
 not UTF-8 or a value that does not fit its column makes the whole line one row that did not decode, and CORRUPT its
 text.
 """
@@ -19,7 +19,7 @@ LINE = "__line"  # of a frame of lines: the bytes of each
 _TEXT, _ONE, _IS_UTF8 = "__text", "__one", "__is_utf8"
 _OPTIONS = {"mode": "PERMISSIVE", "timeZone": "UTC"}
 _OBJECTS, _TEXTS = "array<struct<__nothing: int>>", "array<string>"
-_AROUND = " \t"  # what may stand in front of a value and behind it
+_AROUND = " \t"  # what may be before and after a value
 
 
 def rows_of_lines(frame: DataFrame, schema: StructType, columns: Collection[str]) -> DataFrame:
@@ -79,7 +79,7 @@ def _is_list(text: Column) -> Column:
 
 
 def _is_one_value(text: Column) -> Column:
-    """Whether nothing stands behind the first value, which Spark's parser does not look at.
+    """Whether nothing follows the first value, which Spark's parser does not look at.
 
     An object whose only closing brace is its last character holds all of the text. Else the text must count for one
     in a list, and for one still if another follows it: a text that closes that list itself counts the same in both.

@@ -92,7 +92,7 @@ class Listing:
                     yield from _found(path, entry.stat)
                 elif "=" in entry.name and entry.is_dir():
                     raise SourceError(
-                        f"{path} is a partition folder, which has come after the stream began to read files by itself",
+                        f"{path} is a partition folder that appeared after the stream began to read files by itself",
                         help="name the folders by a pattern, or start anew with 'fused_scan' = 'false' and "
                         "without target_latency",
                     )

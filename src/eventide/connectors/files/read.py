@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, DataFrameReader, functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -42,7 +42,9 @@ def load(context: SourceContext, source: Source, columns: Collection[str]) -> Da
             return _with_rows_of_lines(_unless_misplaced(found, source), schema, folders, columns)
 
 
-def _reader(context: SourceContext, source: Source, format: str) -> DataStreamReader:
+def _reader(context: SourceContext, source: Source, format: str) -> DataStreamReader | DataFrameReader:
+    if not context.streaming:
+        return context.spark.read.format(format).options(**_LOCAL)
     reader = context.spark.readStream.format(format).option("maxFileAge", "36500d").options(**_LOCAL)
     most = source.options.get("max_files_per_batch")
     return reader if most is None else reader.option("maxFilesPerTrigger", most)

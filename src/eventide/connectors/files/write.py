@@ -40,7 +40,7 @@ class FilesSink:
             elif self._format == "csv":
                 pa.csv.write_csv(flat(rows), temporary)
             else:
-                lines = (_json(row) for row in Result(rows, self._json_columns))
+                lines = (as_json(row) for row in Result(rows, self._json_columns))
                 temporary.write_text("".join(f"{line}\n" for line in lines))
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ def _written(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """A column that pyarrow can write, and that the source takes for the same values."""
     if pa.types.is_nested(column.type):
         values = column.to_pylist(maps_as_pydicts="strict")
-        return _texts([None if value is None else _json(value) for value in values])
+        return _texts([None if value is None else as_json(value) for value in values])
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return _texts([None if value is None else _plain(value) for value in column.to_pylist()])
     if pa.types.is_duration(column.type):
@@ -94,7 +94,7 @@ def _interval(value: dt.timedelta) -> str:
     return f"{sign}{value.days} {minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}.{value.microseconds:06d}"
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
     return json.dumps(_with_text_keys(value), default=_plain, ensure_ascii=False)
 
 

@@ -235,7 +235,7 @@ class PostgresSink:
             raise SinkError(
                 f"the sink {self._name} cannot write to the table {self._table_name}: "
                 f"{self._hide(first[0]) if first else type(error).__name__}",
-                help="nothing of the batch is there; mend the cause and run the stream again from the same checkpoint",
+                help="the batch was not written; fix the cause and run the stream again from the same checkpoint",
             ) from None
 
 

@@ -46,7 +46,7 @@ class PairTables:
     """Makes main tables of one join."""
 
     def __init__(self, spec: JoinSpec, sides: tuple[Side, Side]) -> None:
-        self._sides, self.schema, self._condition = sides, spec.main_schema, spec.condition
+        self._sides, self.schema, self._condition = sides, spec.row_schema, spec.condition
         self._equal = KeyEquality(spec)
         self._pair_schema = pa.schema([*sides[0].shown_schema, *sides[1].shown_schema])
 

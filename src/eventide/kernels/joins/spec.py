@@ -8,14 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import OLDEST, ROWTIME, WINDOW_END, WINDOW_START, Gauges, InputSpec, Kernel
+from eventide.kernels.contract import CHANGE, OLDEST, ROWTIME, WINDOW_END, WINDOW_START, Gauges, InputSpec, Kernel
 from eventide.kernels.joins.asof_join import AsofJoin
+from eventide.kernels.joins.change_join import ChangeJoin
 from eventide.kernels.joins.partner_times import partner_times_of
 from eventide.kernels.joins.range_join import RangeJoin
 from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.windows.grid import grid_of
-from eventide.plan.joins import Asof, Interval, JoinBound, Nearest, OverlappingPanes, OverlappingSessions, SameWindow
+from eventide.plan.joins import (
+    AnyTime,
+    Asof,
+    Interval,
+    JoinBound,
+    Nearest,
+    OverlappingPanes,
+    OverlappingSessions,
+    SameWindow,
+)
 from eventide.plan.modes import JoinKind
 from eventide.plan.windows import Cumulate, Hop, PanedWindow, Tumble
 
@@ -29,7 +39,9 @@ class JoinSpec:
     `keys` are packed columns, of the same name and type on both sides; NULL in a key matches nothing, unless that key
     is `null_safe`. `left` and `right` pair the names of a pair's columns with packed columns. `condition` gives of a
     table of pairs, with the columns of `left` and `right`, which of them match (NULL: not). `sides` says of each input
-    to which side it belongs. With `at_close` pairs wait until their window closes.
+    to which side it belongs. With `at_close` pairs wait until their window closes. `changes` names, for each side
+    that is a change log, the packed column that says which rows are taken back: only joins at any time can do that.
+    These have a column CHANGE, and leave out what is taken back unless they are to emit changes.
     """
 
     kind: JoinKind
@@ -47,6 +59,8 @@ class JoinSpec:
     store_late: bool = True
     sides: tuple[int, ...] = (0, 1)
     inputs: tuple[InputSpec, ...] = (InputSpec("l"), InputSpec("r"))
+    changes: tuple[str | None, str | None] = (None, None)
+    emits_changes: bool = True
 
     @property
     def side_rows(self) -> SideRows:
@@ -54,6 +68,12 @@ class JoinSpec:
 
     @property
     def main_schema(self) -> pa.Schema:
+        if not isinstance(self.bound, AnyTime):
+            return self.row_schema
+        return self.row_schema.append(pa.field(CHANGE, pa.int32()))
+
+    @property
+    def row_schema(self) -> pa.Schema:
         """window_start and window_end are NULL where the bound has no windows."""
         columns = [*zip(self.left, self.left_types, strict=True), *zip(self.right, self.right_types, strict=True)]
         head = [pa.field(name, _MOMENT) for name in (WINDOW_START, WINDOW_END, ROWTIME)]
@@ -77,6 +97,8 @@ class JoinSpec:
                 return gap + self.lateness
             case Asof(tolerance=tolerance):
                 return (tolerance or 0) + self.lateness
+            case AnyTime():
+                return 0
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         """No pair and no lone row to come is older: of windows, the start of the oldest open one."""
@@ -104,6 +126,8 @@ class JoinSpec:
                 return SessionJoin(self, self.bound)
             case Asof():
                 return AsofJoin(self, self.bound)
+            case AnyTime():
+                return ChangeJoin(self, self.bound)
             case _:
                 return RangeJoin(self, partner_times_of(self.bound))
 
@@ -120,6 +144,8 @@ class JoinSpec:
                 return f"session_join/1;gap={gap}"
             case Asof(which=which, strict=strict, tolerance=tolerance):
                 return f"asof_join/1;which={which.value};strict={strict};tolerance={tolerance}"
+            case AnyTime():
+                return f"change_join/1;of={self.changes}"
 
 
 def _window(window: PanedWindow) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eventide.plan.logical import Explode, Project, Step
+from eventide.plan.logical import Explode, Lookup, Project, Step
 from eventide.plan.names import quoted
 from eventide.plan.physical import Input, Physical
 
@@ -21,7 +21,7 @@ def _without(input: Input) -> Input:
             if [(column.name, column.sql) for column in step.columns] == [(name, quoted(name)) for name in names]:
                 continue
             names = [column.name for column in step.columns]
-        elif isinstance(step, Explode):
+        elif isinstance(step, Explode | Lookup):
             names = [*names, *step.names]
         kept.append(step)
     return replace(input, steps=tuple(kept))

@@ -1,5 +1,5 @@
-"""Files whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered, projected and
-packed.
+"""Files and messages whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered,
+projected and packed.
 
 It changes no outcome, so a plan's identity does not know of it. An input says why it was not fused, for EXPLAIN.
 """
@@ -11,11 +11,13 @@ from dataclasses import replace
 
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
-from eventide.plan.logical import Explode, Filter, Source
+from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 from eventide.tasks.struct_types import arrow_type
+
+_SCANNED = {"files": ("json", "parquet"), "kafka": ("json", "raw")}  # connectors, and the formats that tasks can decode
 
 
 def fuse_scans(plan: Physical) -> Physical:
@@ -23,7 +25,7 @@ def fuse_scans(plan: Physical) -> Physical:
 
 
 def _judged(plan: Physical, input: Input) -> Input:
-    if input.source.connector != "files":
+    if input.source.connector not in _SCANNED:
         return input
     try:
         return replace(input, fusion=_fusion(plan, input))
@@ -48,6 +50,8 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
             conditions.append(_compiled(step.condition, names, columns))
         elif isinstance(step, Explode):
             raise NotPortableError("rows are exploded by Spark")
+        elif isinstance(step, Lookup):
+            raise NotPortableError(f"rows are joined with the table {step.table.name} by Spark")
         else:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
@@ -80,8 +84,10 @@ def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -
 
 def _check_format(source: Source) -> None:
     format = source.options.get("format", "json")
-    if format not in ("json", "parquet"):
+    if format not in _SCANNED[source.connector]:
         raise NotPortableError(f"{format} is decoded by Spark")
+    if source.connector != "files":
+        return
     if re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", source.options["path"]):
         raise NotPortableError("the files are not on a local or mounted file system")
     if "${" in source.options["path"]:
@@ -104,7 +110,8 @@ def _time_column(input: Input, columns: dict[str, str]) -> str | None:
     declared = source.event_time
     name = next((name for name in columns if name.lower() == declared.column.lower()), None)
     parser = event_time_types.resolve(declared.type)
-    if name is None or not _is_known(parser, columns[name], source.options.get("format", "json")):
+    format = "metadata" if name in source.metadata else source.options.get("format", "json")
+    if name is None or not _is_known(parser, columns[name], format):
         raise NotPortableError(f"the event time {declared.column} as {declared.type} is parsed by Spark")
     return name
 

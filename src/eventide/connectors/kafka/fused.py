@@ -1,0 +1,163 @@
+"""Messages in a streaming query: the rows that tasks have packed, and those that they left to Spark to decode."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StringType, StructType
+
+from eventide.connectors import paced_reader
+from eventide.connectors.contract import CORRUPT, PASSED, PLACE, Scans, hidden, user_schema
+from eventide.connectors.files.csv import rows_of_records
+from eventide.connectors.files.lines import LINE, rows_of_lines
+from eventide.connectors.files.read import not_utf8
+from eventide.connectors.kafka import data_source
+from eventide.connectors.kafka.data_source import FusedTopics, TopicSettings
+from eventide.connectors.kafka.offsets import TopicChoice
+from eventide.connectors.kafka.settings import check_installed, client_settings
+from eventide.errors import EngineError
+from eventide.eventtime.durations import SECOND, parse_duration
+from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
+from eventide.plan.logical import Source
+from eventide.plan.names import backticked
+from eventide.plan.physical import Fusion
+from eventide.plan.positions import Edge, parse_position
+from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
+from eventide.tasks.messages import HEADERS, Messages
+from eventide.tasks.packing import LANE, PACKED, Packing, spark_ddl
+
+_BESIDE = (("topic", "string"), ("partition", "int"), ("offset", "bigint"), ("key", "binary"))
+_BESIDE_DDL = ", ".join(f"{name} {type}" for name, type in (*_BESIDE, ("headers", "map<string, binary>")))
+
+
+def check_topics(source: Source) -> None:
+    """Raises what keeps the source from being read: no client, no brokers, no topic."""
+    check_installed(f"the source {source.name}")
+    from eventide.connectors.kafka.topics import Topics
+
+    Topics(source.name, client_settings(f"source {source.name}", source.options), _choice(source)).partitions()
+
+
+def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool) -> FusedScan:
+    """`numbered`: whether rows say in which order they arrived; `decodes`: whether Spark decodes, after the scan, what
+    only it can.
+    """
+    import pyarrow as pa
+
+    parser = (
+        None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
+    )
+    if isinstance(parser, CustomParser):
+        raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
+    iso = fusion.time if isinstance(parser, Iso8601) else None
+    format, metadata = source.options.get("format", "json"), tuple(source.metadata.items())
+    reader = Messages(format, fusion.columns, metadata, iso, fusion.left_to_spark)
+    beside = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary())]
+    return FusedScan(
+        reader,
+        Resolution(fusion.time, parser, source.max_future_skew),
+        fusion.condition,
+        fusion.packed,
+        packing,
+        fusion.identity,
+        numbered,
+        decodes,
+        pa.schema([*SCANNED, *beside, ("headers", HEADERS)]),
+    )
+
+
+def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan, scans: Scans) -> DataFrame:
+    """Packed rows, and messages that Spark must decode; `number` is the input's."""
+    for module in (data_source, paced_reader):  # so that planning a batch imports nothing
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    spark.createDataFrame([], "nothing int")  # makes this session the active one, where Spark looks up data sources
+    try:
+        spark.dataSource.register(FusedTopics)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # another source of this session has registered it
+            raise
+    text = base64.b64encode(pickle.dumps(_settings(source, number, scan, scans))).decode()
+    schema = f"{spark_ddl(SCANNED)}, {_BESIDE_DDL}"
+    return spark.readStream.format(FusedTopics.name()).schema(schema).option("settings", text).load()
+
+
+def decoded(frame: DataFrame, source: Source, scan: FusedScan) -> DataFrame:
+    """The messages that a scan left to Spark as rows of the source; packed rows pass in the column PASSED.
+
+    Only the columns that the scan reads are decoded.
+    """
+    passed = F.when(F.col("shard").isNotNull(), F.struct(*PACKED.names)).alias(PASSED)
+    beside = [F.col(name).alias(f"__{name}") for name in ("topic", "partition", "offset", "key", "headers")]
+    messages = frame.select(passed, "seq", RECEIVED, *beside, F.col(ROW).alias(LINE))
+    schema = user_schema(source)
+    content = StructType([field for field in schema.fields if field.name not in source.metadata])
+    rows = _content(messages, source, content, {name for name, _ in scan.reader.columns})
+    own = [_own(source, field.name, field.dataType.simpleString()) for field in schema.fields]
+    place = F.concat(
+        F.lit("topic "), "__topic", F.lit(", partition "), "__partition", F.lit(", offset "), F.col("__offset")
+    )
+    lanes = [F.concat("__topic", F.lit("-"), F.col("__partition")).alias(LANE)] if scan.packing.lanes else []
+    known = hidden(F.col("seq"), F.col(RECEIVED), F.col(CORRUPT))
+    return rows.select(*own, *known, place.alias(PLACE), *lanes, PASSED)
+
+
+def _content(messages: DataFrame, source: Source, content: StructType, columns: set[str]) -> DataFrame:
+    """The messages with what they hold, and CORRUPT, in place of LINE."""
+    match source.options.get("format", "json"):
+        case "raw":
+            return _raw(messages, content)
+        case "csv":
+            return rows_of_records(messages, LINE, source, content, columns)
+        case _:
+            return rows_of_lines(messages, content, columns)
+
+
+def _raw(messages: DataFrame, content: StructType) -> DataFrame:
+    (field,) = content.fields
+    text = F.col(LINE).cast(field.dataType)
+    kept = [name for name in messages.columns if name != LINE]
+    if not isinstance(field.dataType, StringType):
+        return messages.select(*kept, text.alias(field.name), F.lit(None).cast("string").alias(CORRUPT))
+    wrong = F.when(~F.is_valid_utf8(text), not_utf8(field.name, text))
+    return messages.select(*kept, F.make_valid_utf8(text).alias(field.name), wrong.alias(CORRUPT))
+
+
+def _own(source: Source, name: str, type: str) -> Column:
+    key = source.metadata.get(name)
+    if key is None:
+        return F.col(backticked(name))
+    if key == "timestamp":
+        return F.timestamp_micros(RECEIVED).alias(name)
+    if type == "map<string,string>":
+        texts = F.transform_values("__headers", lambda _, value: F.make_valid_utf8(value.cast("string")))
+        return texts.alias(name)
+    return F.col(f"__{key}").cast(type).alias(name)
+
+
+def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> TopicSettings:
+    options = source.options
+    most, target = options.get("max_messages_per_batch"), options.get("target_latency")
+    return TopicSettings(
+        pickle.dumps(scan),
+        source.name,
+        client_settings(f"source {source.name}", options),
+        _choice(source),
+        parse_position(options["start"]) if "start" in options else Edge(latest=False),
+        parse_position(options["end"]) if "end" in options else None,
+        options.get("missing") == "skip",
+        options.get("group"),
+        scans.folder / str(number),
+        scans.bound,
+        scans.tasks,
+        None if most is None else int(most),
+        None if target is None else parse_duration(target) / SECOND,
+    )
+
+
+def _choice(source: Source) -> TopicChoice:
+    names = tuple(name.strip() for name in source.options.get("topic", "").split(",") if name.strip())
+    return TopicChoice(names, source.options.get("topic_pattern"))
