@@ -129,8 +129,20 @@ def test_every_join_has_its_bars() -> None:
     assert {workload.name for workload in (*JOINS, *ONE_SHOT_JOINS)} <= judged
 
 
-def test_engines_agree_on_a_join(keep_spark: Any) -> None:
-    tiny = replace(SMALL, window=replace(INTERVAL, outer=True), batches=1, single_rows=1)
+KINDS = {
+    "interval, left": replace(INTERVAL, outer=True),
+    "interval, inner": INTERVAL,
+    "tumbling, left": replace(TUMBLE, outer=True),
+    "tumbling, inner": TUMBLE,
+}
+FIRST, *OTHERS = (pytest.param(window, id=name) for name, window in KINDS.items())
+
+
+@pytest.mark.parametrize(
+    "window", [FIRST, *(pytest.param(*each.values, id=each.id, marks=pytest.mark.slow) for each in OTHERS)]
+)
+def test_a_join_of_two_streams_gives_what_native_sparks_gives(window: Any, keep_spark: Any) -> None:
+    tiny = replace(SMALL, window=window, batches=1, single_rows=1)
     results, problems = runner.compare_all(
         [tiny], [Eventide(keep_spark), with_rocksdb(keep_spark)], [Limit()], 1, print
     )

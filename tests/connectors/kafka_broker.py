@@ -129,16 +129,17 @@ class Broker:
     def _admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient({"bootstrap.servers": self.address})
+        return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
 
     def send(self, topic: str, values: Sequence[bytes | str | None], partition: int = 0, **more: Any) -> None:
         """Messages in their order; `more` is for all of them: key, headers, timestamp."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.address, "enable.idempotence": True})
+        quiet = {"bootstrap.servers": self.address, "enable.idempotence": True, "log_level": 0}
+        producer = Producer({**quiet, "queue.buffering.max.messages": 10_000_000})
         for value in values:
             producer.produce(topic, value, partition=partition, **more)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
     def read(self, topic: str) -> list[Any]:
         """All messages that are committed, as any consumer sees them."""

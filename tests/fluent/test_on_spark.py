@@ -238,6 +238,25 @@ def test_the_columns_of_a_data_frame_keep_their_types(spark: Any) -> None:
     ]
 
 
+def test_a_table_is_looked_up(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    (tmp_path / "names.csv").write_text("x,Ann\n")
+    names = eventide.table("names", {"k": "STRING", "name": "STRING"}, str(tmp_path / "names.csv"), format="csv")
+    clicks = eventide.stream(source(spark, tmp_path), name="clicks").event_time("ts", type="unixtimestamp_ms")
+    named = clicks.join(names, on="k", how="left").select("v", "name")
+    put("0.json", ("x", 1, 100), ("y", 2, 200))
+    found: list[Any] = []
+    with named.start(str(tmp_path / "state"), lambda rows, side, account: found.extend(rows.collect())) as query:
+        query.process_all()
+    assert sorted(map(tuple, found), key=str) == [(1, "Ann"), (2, None)]
+    query = named.rows().writeStream.format("memory").queryName("named").start()
+    query.processAllAvailable()
+    query.stop()
+    assert sorted(map(tuple, spark.table("named").collect()), key=str) == [(1, "Ann"), (2, None)]
+    often = eventide.table("names", "k STRING", str(tmp_path / "names.csv"), format="csv", refresh="1 hour")
+    with pytest.raises(EventideError, match="names: refresh needs a running query"):
+        clicks.join(often, on="k").select("v").rows()
+
+
 @pytest.mark.slow
 def test_a_row_for_which_an_expression_raises_is_an_error(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
     put("0.json", ("a", 1, 100), ("100%", 2, 200), ("a", 4, 2500))

@@ -11,6 +11,7 @@ import pytest
 from eventide.errors import EventideError
 from tests.conftest import DatabaseFactory
 from tests.connectors.kafka_broker import Broker
+from tests.markdown import ROOT, blocks
 
 NewTopic = Callable[..., str]
 SECRET = "correct-horse-battery"
@@ -114,3 +115,18 @@ def test_a_topic_or_a_broker_that_is_not_there_is_an_error_before_anything_runs(
     with pytest.raises(EventideError, match="there is no topic nowhere"):
         db.execute("CREATE STREAM o AS SELECT k FROM s")
         db.tick()
+
+
+def test_the_example_of_the_page_runs(broker: Broker, db_factory: DatabaseFactory) -> None:
+    broker.create("clicks", 2)
+    broker.create("totals")
+    for place, visitor in enumerate(("ann", "bob")):
+        rows = [{"visitor": visitor, "amount": 1.5, "ts": f"2026-01-01T12:0{minute}:00Z"} for minute in range(3)]
+        broker.send("clicks", [json.dumps(row) for row in rows], place)
+    page = ROOT / "docs" / "connectors" / "kafka.md"
+    (example,) = (block.code for block in blocks(page) if block.code.startswith("CREATE SOURCE"))
+    db = db_factory()
+    db.execute(example.replace("localhost:9092", broker.address))
+    db.tick()
+    found = [(message.key(), json.loads(message.value())["total"]) for message in broker.read("totals")]
+    assert sorted(found) == [(b"ann", 1.5), (b"bob", 1.5)]  # at 12:01:55 only the first minute has closed

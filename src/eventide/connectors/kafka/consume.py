@@ -118,7 +118,7 @@ def _consumer(settings: Mapping[str, str]) -> Consumer:
         _consumers[key] = Consumer(
             {
                 "isolation.level": "read_committed",
-                "fetch.wait.max.ms": "50",
+                "fetch.wait.max.ms": "2",  # what is asked for is there; a request that waits delays the next one
                 **settings,
                 "group.id": "eventide",  # librdkafka wants one; nobody joins it, and nothing is committed to it
                 "enable.auto.commit": "false",
