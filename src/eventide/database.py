@@ -23,6 +23,7 @@ from eventide.diagnose.observe import accounting_of, progress_of
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.inspection import Inspection
 from eventide.kernels.contract import SIDE_KINDS
+from eventide.migration import undo_unfinished
 from eventide.result import Result
 from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX
@@ -82,6 +83,7 @@ class Database:
         self._layout.make_private()
         self._lock: Lock | None = Lock(self._layout.lock)
         try:
+            undo_unfinished(self._layout)
             self.catalog = kept_catalog(self._layout, allow_jvm_calls)
             from eventide.spark.session import SparkOptions, started
 
@@ -118,7 +120,9 @@ class Database:
 
     def _execute(self, statement: st.Statement) -> Result:
         if isinstance(statement, st.Create):
-            return text_result("status", [self._definitions.create(statement)])
+            return text_result("status", self._definitions.create(statement))
+        if isinstance(statement, st.Alter):
+            return text_result("status", self._definitions.alter(statement))
         if isinstance(statement, st.Drop):
             return text_result("status", [self._definitions.drop(statement)])
         if isinstance(statement, st.RefreshTable):

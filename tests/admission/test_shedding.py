@@ -71,6 +71,15 @@ def test_what_waits_counts_as_rows_of_the_length_of_those_that_were_taken(tmp_pa
     assert float(shedding.figures()["load_backlog"]) == pytest.approx(1500 / 6000, rel=0.4)
 
 
+def test_messages_that_wait_in_partitions_count_as_they_are(tmp_path: Path) -> None:
+    shedding = Shedding(SPECS, ShedLog(tmp_path / "orders.json"))
+    for number in range(12):
+        account, ended = batch(number, 3000, 1.0)
+        account.lanes = {"s": {"t/0": {"unread": 1000}, "t/1": {"unread": 500}, "t/2": {}}}
+        shedding.observe(account, ended)
+    assert float(shedding.figures()["load_backlog"]) == pytest.approx(1500 / 6000, rel=0.4)
+
+
 def test_a_stream_that_only_throttles_measures_its_load_and_sheds_nothing(tmp_path: Path) -> None:
     specs = {"s": parse_admission({"shed.policy": "prefer_throttle", "shed.target_latency": "2 seconds"})}
     shedding = Shedding(specs, ShedLog(tmp_path / "orders.json"))

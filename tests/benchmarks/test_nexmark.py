@@ -102,17 +102,13 @@ def test_the_texts_for_others_are_plain_queries() -> None:
             assert ";" not in text
 
 
-def catalog_with(name: str) -> Catalog:
+@pytest.mark.parametrize("name", NAMES)
+def test_every_query_is_understood(name: str) -> None:
     places = Places(Path("events"), Path("side_input"), Path("output"))
     catalog = Catalog.from_texts([], False)
     for statement in parse_statements(sources_sql(places) + query_sql(name, places)):
         catalog.apply(statement)
-    return catalog
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_query_is_understood(name: str) -> None:
-    assert catalog_with(name).parts(name)[-1].name == name
+    assert catalog.parts(name)[-1].name == name
 
 
 def test_the_table_shows_how_many_times_better_we_are(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from eventide.eventtime.resolution import DECLARED, FROM_METADATA, IS_UNPARSEABL
 from eventide.kernels.contract import DETAIL, SEQ, TS, InputSpec
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.state.memory_store import MemoryStore
+from eventide.tasks.early_shedding import EarlyShedding, goes_unseen
 from eventide.tasks.packing import (
     ARRIVED,
     HOW,
@@ -38,7 +39,7 @@ from eventide.tasks.packing import (
     order_of,
     survey_of,
 )
-from eventide.tasks.surveying import Surveying
+from eventide.tasks.surveying import Surveyed, Surveying, left_out_seq
 
 MS = 1000
 LAG = 7 * MS
@@ -296,6 +297,44 @@ def test_of_many_rows_that_are_shed_all_count_and_some_leave_a_payload(tmp_path:
     assert SHED_PAYLOADS <= payloads <= 2 * SHED_PAYLOADS < low
     travelled = sum(from_blob(entry["blob"]).num_rows for entry in packed if entry.get("control") is None)
     assert travelled == (low + high if limits else high + SHED_PAYLOADS)
+
+
+def test_rows_that_go_unseen_are_those_that_the_survey_would_have_shed(tmp_path: Path) -> None:
+    spec = parse_admission({"shed.policy": "strict"})
+    log = ShedLog(tmp_path / "orders.json")
+    log.add(0, ShedOrder(ShedRatios(medium=0.6), 0.6, 1.3, "latency"))
+    surveying = Surveying(spec, False, tmp_path / "orders.json", by_place=True)
+    count = 10 * SHED_PAYLOADS
+
+    def surveyed(rows: pa.Table) -> Surveyed:
+        rows = rows.append_column(NOW, pa.repeat(0, rows.num_rows))
+        return surveying.survey(rows.append_column(PRIORITY, pa.nulls(rows.num_rows, pa.string())), 0)
+
+    every = table([Row(id, MS, id * MS, DECLARED, True, id) for id in range(count)])
+    late = surveyed(every)
+    mask, left = EarlyShedding(tmp_path / "orders.json", spec).kept(every[SEQ], 0) or (None, 0)
+    told = table([Row(left_out_seq(left), 0, 0, FROM_METADATA, True, 0)])
+    early = surveyed(pa.concat_tables([every.filter(mask), told]))
+    assert left > 4 * SHED_PAYLOADS and early.left_out == late.left_out == {int(spec.priority): left}
+    assert early.rows["__o0"].to_pylist() == late.rows["__o0"].to_pylist()
+    assert EarlyShedding(tmp_path / "none.json", spec).kept(every[SEQ], 0) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "unseen"),
+    [
+        ({"shed.policy": "strict"}, True),
+        ({"shed.policy": "strict", "sla.priority": "low"}, True),
+        ({"shed.policy": "strict", "sla.priority": "p"}, False),
+        ({"shed.policy": "strict", "sla.max_lag": "5 s"}, False),
+        ({"shed.policy": "strict", "sla.class": "bronze"}, False),
+        ({"shed.mode": "windows"}, False),
+        ({"shed.policy": "bypass"}, False),
+        ({"shed.policy": "prefer_throttle"}, False),
+    ],
+)
+def test_rows_go_unseen_only_where_nothing_in_them_matters(options: dict[str, str], unseen: bool) -> None:
+    assert goes_unseen(parse_admission(options)) == unseen
 
 
 def test_a_source_without_limits_sends_no_column_and_no_entry_more() -> None:

@@ -40,6 +40,8 @@ class Shedding:
         shed = account.counts.get("shed", 0)
         offered = account.counts["rows_in"] - account.counts.get("rejected", 0)
         rows = self._rows_of(waiting, offered, taken)
+        if account.lanes:
+            rows = (rows or 0) + self._unread(account)
         load = BatchLoad(offered, offered - shed, account.began / SECOND, now / SECOND, rows, _memory(), _cpu())
         before = self._manager.order
         order = self._manager.observe(load, self._mix(account, offered), *self._windows(account))
@@ -52,6 +54,11 @@ class Shedding:
             fresh = offered / taken
             self._per_byte = fresh if self._per_byte is None else self._per_byte + _FRESH * (fresh - self._per_byte)
         return None if waiting is None or self._per_byte is None else round(waiting * self._per_byte)
+
+    @staticmethod
+    def _unread(account: Account) -> int:
+        """Messages that wait in the partitions of a topic."""
+        return sum(int(lane.get("unread") or 0) for lanes in account.lanes.values() for lane in lanes.values())
 
     def _windows(self, account: Account) -> tuple[int | None, int | None]:
         """The latest event time so far, and the start of the oldest window that may still get rows."""

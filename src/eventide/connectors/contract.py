@@ -55,7 +55,7 @@ class SourceContext:
     streams: Path | None = None  # where what other streams gave lies
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
-    orders: Path | None = None  # of the stream's shedder
+    orders: Path | None = None  # of the stream's shedder; a reader that knows them leaves out rows that go unseen
     tables: TableFiles | Mapping[str, pa.Table] | None = None  # with versions, or as they are for ever
     streaming: bool = True  # False: all that is there, once
 

@@ -17,6 +17,7 @@ from eventide.connectors.embedded.read import controls, inbox_frame
 from eventide.kernels.contract import DEDUP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.prefold import Prefold
+from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
 from eventide.plan.names import backticked
@@ -50,8 +51,22 @@ class Compiled:
     stages: Fused
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a stream comes from that has had other texts: `plan_id` is that of the first, which names its windows."""
+
+    plan_id: str
+    past: Past
+
+
 def compile_stream(
-    physical: Physical, context: SourceContext, shards: int, *, typed: bool = False, decodes: bool = False
+    physical: Physical,
+    context: SourceContext,
+    shards: int,
+    *,
+    typed: bool = False,
+    decodes: bool = False,
+    origin: Origin | None = None,
 ) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
@@ -68,11 +83,13 @@ def compile_stream(
     analyzed = analyze(context.spark, physical, schemas)
     apart = unshared(physical, analyzed.cast)
     if apart is not physical:
-        return compile_stream(apart, context, shards, typed=typed, decodes=decodes)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
     misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
     if misfits:
-        return compile_stream(unfused(physical, misfits), context, shards, typed=typed, decodes=decodes)
-    spec = spec_of(physical, analyzed)
+        apart = unfused(physical, misfits)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
+    origin = origin or Origin(physical.plan_id, NO_PAST)
+    spec = spec_of(physical, analyzed).continuing(origin.past)
     numbers = tuple(shard_numbers(shards))
     packed = [
         packed_rows(
@@ -90,7 +107,7 @@ def compile_stream(
         told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    finished = "they are rows of a DataFrame" if typed else _finished_by_tasks(physical, analyzed, spec)
+    finished = "they are rows of a DataFrame" if typed else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
     by_tasks = finished if isinstance(finished, Finish) else None
     admission = {
         number: input.source.admission
@@ -101,7 +118,7 @@ def compile_stream(
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if by_tasks is None:
-        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(physical.plan_id)
+        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(origin.plan_id)
         unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(analyzed.main))
         frame = _finished_by_spark(physical, spec, wide)
@@ -176,8 +193,10 @@ def _wide_schema(main: StructType) -> StructType:
     return StructType(fields)
 
 
-def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec) -> Finish | str:
-    """HAVING and the select list, evaluated where the kernel runs; if only Spark can, why."""
+def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec, windows_of: str) -> Finish | str:
+    """HAVING and the select list, evaluated where the kernel runs; if only Spark can, why. `windows_of` is the plan
+    that names the windows.
+    """
     refused = too_deep(physical.options, output_stages(physical))
     if refused is not None:
         return refused
@@ -190,7 +209,7 @@ def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec)
     if len(outputs) < len(physical.outputs):
         return "two columns have one name"
     try:
-        made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(_before_end(physical)))
+        made = finish(outputs, physical.having, columns, windows_of, rank, OutputTimes(_before_end(physical)))
     except NotPortableError as error:
         return f"{error} is evaluated by Spark"
     for field, (name, each) in zip(analyzed.outputs.fields, made.outputs, strict=True):

@@ -32,6 +32,7 @@ from eventide.spark.exploding import exploded
 from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
+from eventide.tasks.early_shedding import goes_unseen
 from eventide.tasks.fused_scan import FusedScan
 from eventide.tasks.packing import HOW, KEPT, LANE, PACKED, Packing
 from eventide.tasks.row_groups import RowGroups
@@ -69,12 +70,20 @@ class SparkInput:
 def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None) -> SparkInput:
     fusion = _fusion(context, input)
     if fusion is None:
-        rows = source_frame(context, input.source, inbox, used_columns(input))
+        reading = context if _goes_unseen(input) else replace(context, orders=None)
+        rows = source_frame(reading, input.source, inbox, used_columns(input))
     else:
         check_source(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
     return SparkInput(number, input, _stepped(context, input, rows), fusion)
+
+
+def _goes_unseen(input: Input) -> bool:
+    """Whether rows of the input may be shed before they are decoded."""
+    spec = input.source.admission
+    is_free = input.source.dedup is None and all(isinstance(step, Project) for step in input.steps)
+    return spec is not None and is_free and goes_unseen(spec)
 
 
 def check_source(source: Source) -> None:

@@ -57,6 +57,7 @@ class Router(ABC):
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
+    has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -187,6 +188,7 @@ class StoringRouter(Router):
     def _route(self, given: _Given, batch: int) -> None:
         if given.undecoded is not None:
             raise LinesLeftToSparkError(given.undecoded)
+        self.has_given = True
         timed = self._in_order(given.main)
         main = timed.select(self.outputs.names)
         side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()

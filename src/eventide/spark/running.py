@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding
@@ -25,7 +27,10 @@ from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Entry
+from eventide.storage.texts import is_pending, next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
+
+_LOG = logging.getLogger("eventide")
 
 
 class RunningStream:
@@ -92,7 +97,7 @@ class RunningStream:
         if self._query is not None:
             self._raise_if_failed()
             return
-        self.router.failure, self._is_told = None, False
+        self._is_told = False
         if self._tables is not None:
             self._tables.begin()
         if self._has_run:
@@ -102,11 +107,8 @@ class RunningStream:
                 entry.source: entry.at for entry in self._reminders() if entry.source and entry.at is not None
             }
         self._tell()
-        if self.router.bound is not None:
-            self.router.bound.draw(self.router.results.latest())
-        writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
         try:
-            self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
+            self._query = self._writer().start()
         except Exception as error:
             raise self._failure(error) from None
 
@@ -242,6 +244,36 @@ class RunningStream:
             return
         self._note_watermark(query)
         query.stop()
+
+    def settle(self) -> None:
+        """Stop, and finish the batch that was planned, if there is one: it began under this text of the stream.
+
+        A batch that fails before anything of it was given is left to the next text, which may be the remedy.
+        """
+        self.stop()
+        if not is_pending(self._folder / "spark"):
+            return
+        self._query = self._writer().trigger(once=True).start()
+        try:
+            self._query.awaitTermination()
+        except StreamingQueryException as error:
+            if self._must_decode():
+                self.compiled = self._decoding()
+                self.settle()
+            elif self.router.has_given or self.router.results.has(next_batch(self._folder / "spark") - 1):
+                raise self._failure(error) from None
+            else:
+                _LOG.warning("stream %s: the batch that failed is taken again under the new text", self.name)
+        finally:
+            self.stop()
+
+    def _writer(self) -> DataStreamWriter:
+        """The query, ready to start."""
+        self.router.failure, self.router.has_given = None, False
+        if self.router.bound is not None:
+            self.router.bound.draw(self.router.results.latest())
+        writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
+        return writer.option("checkpointLocation", str(self._folder / "spark"))
 
     def watermark(self) -> int | None:
         """Microseconds; None before the first row."""

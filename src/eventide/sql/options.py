@@ -224,12 +224,12 @@ class Options:
         return error_at(self.sql, self.place(name), message, help)
 
 
-def read_options(cursor: Cursor) -> Options:
+def read_options(cursor: Cursor, word: str = "WITH") -> Options:
     """`WITH ('key' = 'value', ...)` if it comes next; names are not checked yet."""
     given: dict[str, Given] = {}
-    if not cursor.accept("WITH"):
+    if not cursor.accept(word):
         return Options(cursor.sql, given)
-    cursor.expect_symbol(TokenType.L_PAREN, "(", help="write WITH ('key' = 'value', ...)")
+    cursor.expect_symbol(TokenType.L_PAREN, "(", help=f"write {word} ('key' = 'value', ...)")
     while not cursor.at(TokenType.R_PAREN):
         key, key_token = _key(cursor)
         cursor.expect_symbol(TokenType.EQ, "=", help="write 'key' = 'value'")

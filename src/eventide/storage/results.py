@@ -85,9 +85,8 @@ class Results:
     def read(self, kind: str, schema: pa.Schema) -> pa.Table:
         """All rows of `kind` ("main" or "side") with the columns of `schema`, in the order of the batches."""
         paths = [self._path(batch, kind) for batch in list(self._batches)]
-        tables = [self._table(path) for path in paths if path.exists()]
-        # an earlier release may not have known all columns
-        return pa.concat_tables([schema.empty_table(), *tables], promote_options="default").select(schema.names)
+        tables = [fitted(self._table(path), schema) for path in paths if path.exists()]
+        return pa.concat_tables([schema.empty_table(), *tables])
 
     def _read_account(self, batch: int) -> Account:
         value: dict[str, Any] = read_json(self._account_path(batch))
@@ -115,6 +114,31 @@ class Results:
 
     def _account_path(self, batch: int) -> Path:
         return self.folder / f"{batch:012d}.json"
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows that an earlier text of the stream, or an earlier release, has given, with the columns of today.
+
+    What was not there then, or cannot be shown in today's type, is NULL.
+    """
+    columns = [
+        _fitted(table[field.name], field.type) if field.name in table.column_names else _nulls(table, field)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _fitted(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if values.type == kind:
+        return values
+    try:
+        return values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.chunked_array([pa.nulls(len(values), kind)])
+
+
+def _nulls(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
 
 
 def read_batch(folder: Path, batch: int, kind: str) -> pa.Table | None:

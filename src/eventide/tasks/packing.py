@@ -209,8 +209,12 @@ class Packing:
         if surveyed.slices is not None:
             blob = to_blob(labelled(surveyed.slices, key, surveyed.order))
             packed = [{"shard": number, "control": SURVEY, "blob": blob} for number in self.numbers]
-            if surveyed.left_out:
-                packed[0]["blob"] = to_blob(labelled(surveyed.slices, key, surveyed.order, surveyed.left_out))
+        if surveyed.left_out:
+            from eventide.admission.batch_admission import SLICE_SCHEMA  # which streams without limits need not load
+
+            slices = SLICE_SCHEMA.empty_table() if surveyed.slices is None else surveyed.slices
+            blob = to_blob(labelled(slices, key, surveyed.order, surveyed.left_out))
+            packed[:1] = [{"shard": self.numbers[0], "control": SURVEY, "blob": blob}]
         for shard, part in self._split(rows, task):
             blob = to_blob(part if surveyed.slices is None else labelled(part, key))
             packed.append({"shard": self.numbers[shard], "blob": blob})

@@ -6,6 +6,7 @@ another task stands within it, so that the order does not depend on who reads wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,7 @@ class Surveying:
         """`rows` have SEQ, TS, HOW and `columns`; their numbers go up from `first`. A row that is an error is not
         surveyed: it takes no token and ends no gap.
         """
+        rows, unseen = _without_counts(rows) if self.by_place else (rows, 0)
         how, kept = column(rows, HOW), column(rows, KEPT)
         is_good, is_kept = np.asarray(pc.less_equal(how, FROM_PROCESSING)), np.asarray(kept)
         order = ShedOrder() if self.orders is None else ShedLog(self.orders).at(rows[NOW][0].as_py())
@@ -89,7 +91,9 @@ class Surveying:
             rows, out = rows.filter(kept), out[is_kept]
         if self.needs_history or told is None or slices is None:
             return Surveyed(rows, slices, out, told)
-        return self._without_shed(Surveyed(rows, slices, out, told))
+        return self._without_shed(
+            Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {})
+        )
 
     @staticmethod
     def _without_shed(found: Surveyed) -> Surveyed:
@@ -99,7 +103,8 @@ class Surveying:
         if not goes.any():
             return found
         counts = np.bincount(column(found.rows, PRIORITY_CODE).to_numpy()[goes], minlength=len(Priority))
-        left_out = {priority: count for priority, count in enumerate(counts.tolist()) if count}
+        by_priority = {priority: count for priority, count in enumerate(counts.tolist()) if count}
+        left_out = dict(Counter(found.left_out) + Counter(by_priority))
         rows = found.rows.filter(pa.array(~goes))
         return Surveyed(rows, found.slices, found.out[~goes], found.order, left_out)
 
@@ -145,6 +150,18 @@ class Surveying:
             return rows
         weights = 1 / np.maximum(1 - ratios, np.finfo(np.float64).tiny)
         return rows.set_column(rows.column_names.index(self.weight), self.weight, pa.array(weights))
+
+
+def left_out_seq(count: int) -> int:
+    """The SEQ of a row that only says how many rows its source has left out, shed and unseen."""
+    return -count
+
+
+def _without_counts(rows: pa.Table) -> tuple[pa.Table, int]:
+    """The rows, and how many others were left out before them."""
+    seq = ints(rows, SEQ)
+    is_count = seq < 0
+    return (rows, 0) if not is_count.any() else (rows.filter(pa.array(~is_count)), int(-seq[is_count].sum()))
 
 
 def _times(rows: pa.Table) -> Ints:

@@ -17,11 +17,11 @@ from eventide.testing.operators import (
     Panes,
     PlainForward,
     Sessions,
-    Slides,
 )
 from eventide.testing.over import ChangingFrames, Frames
 from eventide.testing.ranking import RankChanges, Ranking
 from eventide.testing.session_join import SessionJoin
+from eventide.testing.slides import Slides
 
 
 def operator(physical: Physical) -> Operator:

@@ -26,6 +26,10 @@ class Ranking(Operator):
             else:
                 self.waiting.append(row)
 
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        if isinstance(before, Ranking):
+            self.waiting, self.passed = [self.repacked(row) for row in before.waiting], before.passed
+
     def pass_time(self, watermark: int) -> None:
         self._release(watermark - 1 - self.lateness)
 
@@ -112,6 +116,10 @@ class RankChanges(Operator):
             self.emitted += partition.tell(self._now(partition))
             if not partition.rows:
                 del self.partitions[key]
+
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        if isinstance(before, Ranking):
+            self.waiting, self.passed = [self.repacked(row) for row in before.waiting], before.passed
 
     def pass_time(self, watermark: int) -> None:
         ttl = self.told.ttl

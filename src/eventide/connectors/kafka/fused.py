@@ -16,7 +16,7 @@ from eventide.connectors.files.csv import rows_of_records
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.read import not_utf8
 from eventide.connectors.kafka import data_source
-from eventide.connectors.kafka.data_source import FusedTopics, TopicSettings
+from eventide.connectors.kafka.data_source import SETTINGS, FusedTopics, TopicSettings
 from eventide.connectors.kafka.offsets import TopicChoice
 from eventide.connectors.kafka.settings import check_installed, client_settings
 from eventide.errors import EngineError
@@ -83,7 +83,7 @@ def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan, s
             raise
     text = base64.b64encode(pickle.dumps(_settings(source, number, scan, scans))).decode()
     schema = f"{spark_ddl(SCANNED)}, {_BESIDE_DDL}"
-    return spark.readStream.format(FusedTopics.name()).schema(schema).option("settings", text).load()
+    return spark.readStream.format(FusedTopics.name()).schema(schema).option(SETTINGS, text).load()
 
 
 def decoded(frame: DataFrame, source: Source, scan: FusedScan) -> DataFrame:

@@ -54,6 +54,7 @@ class _State:
 class RangeJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, partner_times: PartnerTimes) -> None:
         self._partner_times, self._lateness, self._at_close = partner_times, spec.lateness, spec.at_close
+        self._reached = spec.reached
         is_about_left = spec.kind in (JoinKind.SEMI, JoinKind.ANTI) and spec.condition is None
         has_one_window = isinstance(spec.bound, Interval | SameWindow) and partner_times.windows_per_row == 1
         self._one_will_do = is_about_left and has_one_window
@@ -85,7 +86,7 @@ class RangeJoin(StatefulKernel[_State]):
     # What time does ------------------------------------------------------------------------------------------------
 
     def _begin(self, clock: Clock, store: Store) -> tuple[_State, Output]:
-        passed = None if clock.watermark is None else clock.watermark - self._lateness
+        passed = self._reached(clock.watermark)
         held = (self._indexes[0].load(store), self._indexes[1].load(store))
         state, output = _State(self._memory.load(store), held, passed), Output()
         if passed is not None:

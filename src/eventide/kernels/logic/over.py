@@ -19,6 +19,7 @@ from eventide.kernels.logic.row_spec import RowSpec
 from eventide.kernels.side_rows import STRICT_REASON
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import HASH, NEVER, START, Directory, KeyedTable, Summary, hashes_of
+from eventide.kernels.state.past import Past, StateLayout
 from eventide.kernels.state.range_tree import merged_ranges
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.vector.columns import Ints, column, ints, timestamps, typed
@@ -66,6 +67,14 @@ class OverSpec(RowSpec):
         kinds = ",".join(f"{name}:{kind}" for name, kind in self.types)
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
         return f"over/1;{self.frame};keys={','.join(self.keys)};types={kinds};aggregates={aggregates}"
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint(), shared=self.fingerprint())
+
+    def continuing(self, past: Past) -> OverSpec:
+        """What is kept looks alike under every text."""
+        return self
 
     def build(self) -> Over:
         return Over(self)

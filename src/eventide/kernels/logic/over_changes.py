@@ -13,6 +13,7 @@ from eventide.kernels.logic.changing_rows import TOLD, ChangingRows, KeptRows, a
 from eventide.kernels.logic.rank import SortKey, ranks, sort_rank
 from eventide.kernels.logic.row_spec import RowSpec
 from eventide.kernels.state.keyed_table import HASH, START
+from eventide.kernels.state.past import Past, StateLayout
 from eventide.kernels.state.range_tree import merged_ranges
 from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
 from eventide.kernels.vector.intervals import last_at_or_before
@@ -65,6 +66,14 @@ class OverChangesSpec(RowSpec):
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
         rules = f"{self.frame};by={','.join(self.partition)};order={order};of={self.changes}"
         return f"over_changes/1;{rules};types={kinds};aggregates={aggregates}"
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint(), shared=self.fingerprint())
+
+    def continuing(self, past: Past) -> OverChangesSpec:
+        """Rows that are kept look alike under every text."""
+        return self
 
     def build(self) -> OverChanges:
         return OverChanges(self)
