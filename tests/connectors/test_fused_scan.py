@@ -132,7 +132,8 @@ STRUCTS = [
 
 
 def test_fields_of_structs_are_the_same_whoever_reads_them(db: Database, tmp_path: Path) -> None:
-    query = "AS SELECT item.price, item.at, item.part.name, item.part.weight FROM s"
+    fields = "item.price AS price, item.at AS at, item.part.name AS name, item.part.weight AS weight, ts"
+    query = f"AS SELECT price, at, name, weight FROM (SELECT {fields} FROM s)"
     db.execute(f"""
         CREATE SOURCE s ({STRUCT}, ts BIGINT, {TIMES}) WITH ('connector' = 'files', 'path' = '{tmp_path}');
         CREATE STREAM fused {query};
