@@ -18,11 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec
-from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, TS, Clock, KernelSpec
+from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, SEQ, TS, Clock, InputSpec, KernelSpec
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.state.memory_store import MemoryStore
-from eventide.plan.modes import EmitMode
+from eventide.plan.joins import Asof, Interval, JoinBound, OverlappingSessions, SameWindow
+from eventide.plan.modes import EmitMode, JoinKind
 from eventide.plan.windows import Hop, Session, Slide, Tumble
 
 SECOND = 1_000_000
@@ -36,7 +38,8 @@ BASIC: dict[str, Any] = {
         AggregateSpec("__a2", "max", ("__i0",), (DOUBLE,), DOUBLE),
     ),
 }
-Batch = tuple[pa.Table, int | None]
+Rows = pa.Table | dict[int, pa.Table]  # of one input, or by input
+Batch = tuple[Rows, int | None]
 
 
 class CostedStore(MemoryStore):
@@ -92,11 +95,12 @@ class Figures:
 def measure(spec: KernelSpec, batches: Iterator[Batch]) -> Figures:
     """The cheapest of the last three batches, including closing."""
     kernel, store, found = spec.build(), CostedStore(), []
-    for table, watermark in batches:
+    for given, watermark in batches:
         store.seconds = 0.0
         began = time.perf_counter()
         clock = Clock(watermark, 0)
-        output = kernel.on_rows({0: table}, clock, store).merge(kernel.on_time(clock, store))
+        tables = given if isinstance(given, dict) else {0: given}
+        output = kernel.on_rows(tables, clock, store).merge(kernel.on_time(clock, store))
         took = time.perf_counter() - began
         emitted = sum(main.num_rows for main in output.main)
         found.append(Figures(took * 1e3, store.seconds * 1e3, emitted, output.gauges.get("state_bytes", 0)))
@@ -173,6 +177,56 @@ def deduplicating() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
         yield name, taking(spec, dedup_within=(60 * SECOND,)), steady(count, 1_000, batches=8, ids=True)
 
 
+def joined(bound: JoinBound, kind: JoinKind = JoinKind.LEFT) -> JoinSpec:
+    names = (("user", "__k0"),)
+    inputs = tuple(InputSpec(name, names, (*names, ("v", "__i0"))) for name in ("l", "r"))
+    return JoinSpec(
+        kind,
+        bound,
+        keys=("__k0",),
+        key_types=(pa.string(),),
+        null_safe=(False,),
+        left=(*names, ("v", "__i0")),
+        left_types=(pa.string(), DOUBLE),
+        right=(("w", "__i0"),),
+        right_types=(DOUBLE,),
+        inputs=inputs,
+    )
+
+
+def both(count: int, users: int, start: float, end: float, seed: int) -> dict[int, pa.Table]:
+    """Half of the rows on each side."""
+    sides = {side: rows(count // 2, users, start, end, 2 * seed + side) for side in (0, 1)}
+    return {side: table.append_column(SEQ, pa.array(np.arange(table.num_rows))) for side, table in sides.items()}
+
+
+def in_step(users: int) -> Iterator[Batch]:
+    """Four seconds of 100,000 rows each, with the watermark at the beginning of the batch before."""
+    return ((both(400_000, users, at * 4, at * 4 + 4, at), (at - 1) * 4 * SECOND) for at in range(1, 6))
+
+
+def after_many(held: int, users: int) -> Iterator[Batch]:
+    """A minute of rows that are all held, then batches of ten rows of its last second."""
+    yield both(held, users, 0, 60, 0), None
+    for number in range(3):
+        yield both(10, users, 59, 60, 1 + number), None
+
+
+def joining() -> Iterator[tuple[str, KernelSpec, Iterator[Batch]]]:
+    """As wide as a key needs for one partner on average, at 100,000 rows a second."""
+    for users in (1_000, 100_000):
+        width = users * 2 * SECOND // 100_000
+        bounds: dict[str, JoinBound] = {"interval": Interval(0, width), "tumbling": SameWindow(Tumble(width))}
+        for name, bound in bounds.items():
+            yield f"{name} left join, 400k rows, {users:,} users", joined(bound), in_step(users)
+    for name, bound in {"as-of": Asof(), "session": OverlappingSessions(SECOND)}.items():
+        yield f"{name} join, 400k rows, 100,000 users", joined(bound, JoinKind.INNER), in_step(100_000)
+    for held in (10_000, 100_000, 1_000_000):
+        wide = joined(Interval(-5 * SECOND, 5 * SECOND))
+        yield f"interval left join, {held:,} rows held, 10 rows", wide, after_many(held, held)
+    yield "interval left join, 400k rows, 1 user", joined(Interval(0, 20)), in_step(1)
+
+
 CASES: dict[str, Callable[[], Iterator[tuple[str, KernelSpec, Iterator[Batch]]]]] = {
     "tumbling": tumbling,
     "hopping": hopping,
@@ -180,6 +234,7 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, KernelSpec, Iterator[Batch]]]]
     "sessions": sessions,
     "sliding": sliding,
     "deduplicating": deduplicating,
+    "joining": joining,
 }
 
 

@@ -1,12 +1,13 @@
-"""CREATE and DROP: what they change in the catalog, in the checkpoint and in the streams that run."""
+"""CREATE, ALTER and DROP: what they change in the catalog, in the checkpoint and in the streams that run."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from eventide.changing import Switch
 from eventide.errors import CatalogError, EventideError, located
-from eventide.plan.difference import canonical
 from eventide.plan.logical import Sink
 from eventide.sql import statements as st
 from eventide.sql.catalog import Catalog
@@ -35,13 +36,13 @@ class Definitions:
         self._streams = streams
         self._restored = set(catalog.names)
 
-    def create(self, statement: st.Create) -> str:
-        """Do what a CREATE says; returns what was done. One that is in the checkpoint already must mean the same."""
+    def create(self, statement: st.Create) -> list[str]:
+        """Do what a CREATE says; returns what was done. What is in the checkpoint already goes on where it can."""
         name = self._kept_name(statement.name)
-        if name in self._restored and not statement.or_replace and not statement.if_not_exists:
-            self._check_same(statement, name)
+        if self._keeps(statement, name):
+            different = self._go_on(statement, name)
             self._restored.discard(name)
-            return f"{name} continues from its checkpoint"
+            return different or [f"{name} continues from its checkpoint"]
         before = self._catalog.copy()
         self._catalog.apply(statement)
         try:
@@ -51,7 +52,13 @@ class Definitions:
             raise
         self._restored.discard(name)
         self._save()
-        return f"{name} created"
+        return [f"{name} created"]
+
+    def alter(self, statement: st.Alter) -> list[str]:
+        """Do what an ALTER says; returns what differs now."""
+        new = self._catalog.copy()
+        new.apply(statement)
+        return self._change(new) or [f"{statement.name} is as it was"]
 
     def drop(self, statement: st.Drop) -> str:
         """Do what a DROP says; returns what was done."""
@@ -109,30 +116,57 @@ class Definitions:
         for name in reopened if self._streams.is_live else ():
             self._streams.join(self._streams.open(name))
 
-    def _check_same(self, statement: st.Create, name: str) -> None:
-        """A script that is run again on its checkpoint must mean the same; otherwise the error says what differs."""
-        from eventide.spark.engine import another_plan
+    def _keeps(self, statement: st.Create, name: str) -> bool:
+        """Whether what is there goes on: a script that is run again on its checkpoint, or KEEP STATE."""
+        if isinstance(statement, st.CreateStream | st.CreateSource) and statement.keep_state:
+            known = self._catalog.streams if isinstance(statement, st.CreateStream) else self._catalog.sources
+            return any(each.lower() == name.lower() for each in known)
+        return name in self._restored and not statement.or_replace and not statement.if_not_exists
 
-        rest = self._catalog.without(name)
-        rest.apply(statement)
-        if isinstance(statement, st.CreateStream):
-            kept_parts, given_parts = self._catalog.parts(name), rest.parts(name)
-            old, new = ("\n".join(map(canonical, parts)) for parts in (kept_parts, given_parts))
-            if old != new:
-                raise another_plan(name, old, new)
-            if kept_parts != given_parts:  # only what may change without a new checkpoint
-                self._catalog.redefine(statement)
-                for part in given_parts:
-                    self._engine.forget(part.name)
-                self._save()
-            return
-        if isinstance(statement, st.CreateView):
-            is_same = self._catalog.lower_view(self._catalog.views[name]) == rest.lower_view(statement)
-        else:
-            is_same = self._catalog.definition(name) == rest.definition(name)
-        if not is_same:
+    def _go_on(self, statement: st.Create, name: str) -> list[str]:
+        """Let what is there go on as the statement says; returns what is different now."""
+        if statement.text == self._catalog.text(name):
+            return []
+        new = self._catalog.redefined(name, statement.text)
+        if isinstance(statement, st.CreateTable):
+            if self._continue_table(name, new):
+                return []
             help = f"use CREATE OR REPLACE for {name}, or another checkpoint folder"
             raise CatalogError(f"{name} is in this checkpoint with another definition", help=help)
+        if not isinstance(statement, st.CreateSink):
+            return self._change(new)
+        before = self._catalog.copy()
+        self._catalog.become(new)
+        self._realise_sink(new.sinks[self._kept_name(name)], before)
+        self._save()
+        return []
+
+    def _change(self, new: Catalog) -> list[str]:
+        """Let all streams go on under another catalog, or raise why they cannot; returns what differs."""
+        switch = Switch.between(self._catalog.copy(), new, self._layout)
+        for name in switch.changed:
+            self._streams.open(name)
+        self._catalog.become(new)
+        try:
+            switch.carry_out(self._engine, self._streams.open)
+        except BaseException:
+            switch.undo(self._engine)
+            self._catalog.become(switch.old)
+            raise
+        self._save()
+        for name in switch.reopened:
+            self._streams.join(self._streams.open(name))
+        return switch.lines()
+
+    def _continue_table(self, name: str, given: Catalog) -> bool:
+        """Whether a table is what it was. How often it is read may change, and then does."""
+        kept, new = self._catalog.tables[name], given.table(name)
+        if replace(kept, refresh=new.refresh) != new:
+            return False
+        if kept != new:
+            self._catalog.become(given)
+            self._save()
+        return True
 
     def _remove_input(self, name: str) -> None:
         """Forget what was written to a source, or read of a table."""

@@ -29,7 +29,7 @@ class Streams:
         self._engine = engine
         self._spools = spools
         self._guard = guard
-        self._refreshing = Refreshing(self._refresh_tables)
+        self._refreshing = Refreshing(engine.tables, lambda: list(catalog.tables.values()))
         self.is_live = False
         self._clock: threading.Thread | None = None
 
@@ -37,7 +37,8 @@ class Streams:
         """A stream, ready to start, as are those that it reads."""
         for read in self._catalog.reads(name):
             self.open(read)
-        return self._engine.open(self._catalog.stream(name), self._catalog.sinks_of(name), self._catalog.sinks)
+        stream, sinks = self._catalog.stream(name), self._catalog.sinks
+        return self._engine.open(stream, self._catalog.sinks_of(name), sinks, self._catalog.text(name))
 
     def process(self) -> None:
         """Process everything that is there, including rows sent back to sources, and give side sinks a moment."""
@@ -113,9 +114,6 @@ class Streams:
                     if stream.reads:
                         stream.publish()  # a stream that it reads may have got further without giving anything
             time.sleep(_HEARTBEAT_SECONDS)
-
-    def _refresh_tables(self) -> None:
-        self._engine.tables.keep_fresh(list(self._catalog.tables.values()))
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""

@@ -50,7 +50,7 @@ def test_the_same_meaning_continues_whatever_its_spelling(tmp_path: Path, checkp
 
 def test_another_window_does_not_continue_and_the_difference_is_shown(tmp_path: Path, checkpoint: Path) -> None:
     code, told = validate(tmp_path, checkpoint, SQL.replace("'10' SECOND", "'20' SECOND"))
-    assert code == 1 and "- window: tumble size 10s" in told and "+ window: tumble size 20s" in told
+    assert code == 1 and "o: window: tumble size 10s -> tumble size 20s: cannot; what is kept of open windows" in told
     assert "cannot continue from this checkpoint" in told
 
 
@@ -61,9 +61,23 @@ def test_a_new_stream_starts_without_state_and_a_removed_one_keeps_running(tmp_p
 
 def test_another_source_and_a_replaced_stream_stop_it(tmp_path: Path, checkpoint: Path) -> None:
     code, told = validate(tmp_path, checkpoint, SQL.replace("k STRING", "k BIGINT"))
-    assert code == 1 and "the source s is in the checkpoint with another definition" in told
+    assert code == 1 and "o: s: column k: string -> bigint: cannot; what is kept of the rows so far" in told
     code, told = validate(tmp_path, checkpoint, SQL.replace("CREATE STREAM", "CREATE OR REPLACE STREAM"))
     assert code == 1 and "discards its state" in told
+
+
+def test_each_difference_is_told_with_what_becomes_of_it(tmp_path: Path, checkpoint: Path) -> None:
+    changed = SQL.replace("total FROM s", "total, count(*) AS n FROM s WHERE v > 0").replace(
+        "v BIGINT", "v BIGINT, w INT"
+    )
+    for text in (changed, changed.replace("CREATE STREAM", "CREATE OR REPLACE STREAM").rstrip(";\n") + " KEEP STATE;"):
+        code, told = validate(tmp_path, checkpoint, text)
+        lines = told.splitlines()
+        assert code == 0
+        assert "o: + aggregate count(): goes on from the next window; NULL for a group that had rows" in told
+        assert "o: + s: column w int: goes on; rows that came before have NULL there" in lines
+        assert any(line.startswith("o: s: filter: nothing -> v > 0: goes on; from the next batch on") for line in lines)
+        assert lines[-1] == "can continue from this checkpoint"
 
 
 def test_another_number_of_shards_stops_it(tmp_path: Path, checkpoint: Path) -> None:

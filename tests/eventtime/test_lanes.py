@@ -27,9 +27,15 @@ def test_an_idle_partition_does_not_count_unless_there_is_something_to_read() ->
     assert least_watermark(lanes, {"c-1"}) == 20
 
 
-def test_when_all_are_idle_nothing_is_claimed() -> None:
-    assert least_watermark({"c-0": {"watermark": 50, "unread": 0}}, {"c-0"}) is None
-    assert held_back_by({}) is None
+def test_when_all_are_idle_nobody_is_held_back() -> None:
+    lanes: Lanes = {"c-0": {"watermark": 50, "unread": 0}, "c-1": {"watermark": 20, "unread": 0}, "c-2": {"unread": 0}}
+    assert least_watermark(lanes, {"c-0", "c-1", "c-2"}) == 50
+    assert held_back_by(lanes, {"c-0", "c-1", "c-2"}) is None
+
+
+def test_without_rows_there_is_no_watermark() -> None:
+    assert least_watermark({}) is None and held_back_by({}) is None
+    assert least_watermark({"c-0": {"unread": 0}}) is None
 
 
 def test_a_watermark_never_goes_back_and_what_is_unread_is_what_was_found_last() -> None:

@@ -45,6 +45,11 @@ JOINS = (
     "SELECT a.k AS k, a.v AS v, a.w AS w FROM {below} AS a LEFT SEMI JOIN t AS b ON a.k = b.k AND b.v > 2",
     "SELECT a.k AS k, a.v AS v, a.w AS w FROM {below} AS a LEFT ANTI JOIN t AS b ON a.k = b.k",
 )
+OVERS = (
+    "SELECT k, v, sum(w) OVER (PARTITION BY k ORDER BY v, w DESC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS w "
+    "FROM {below}",
+    "SELECT k, count(*) OVER (ORDER BY v DESC) AS v, max(w) OVER (ORDER BY v DESC) AS w FROM {below}",
+)
 OTHERS = (
     "SELECT k, v + 1 AS v, w FROM {below} WHERE v > 1",
     "SELECT k, v, w FROM {below} UNION ALL SELECT k, ts AS v, v AS w FROM t",
@@ -56,7 +61,7 @@ def query(random: Random) -> str:
     """Two or three levels, the outermost of which keeps state."""
     below = SOURCE
     for level in range(random.choice((2, 3))):
-        kinds = (*GROUPS, *RANKS, *random.choices(JOINS, k=6))
+        kinds = (*GROUPS, *RANKS, *random.choices(JOINS, k=6), *(OVERS if level else ()))
         kinds = (*kinds, *OTHERS) if level == 1 else kinds
         below = f"({random.choice(kinds).format(below=below)})"
     if below.startswith("(SELECT k, v + 1") or " UNION ALL " in below.rsplit("FROM (", 1)[0]:

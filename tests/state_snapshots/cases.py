@@ -17,6 +17,7 @@ from eventide.kernels.contract import KernelSpec
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.logic.over import OverSpec
+from eventide.kernels.logic.over_changes import OverChangesSpec
 from eventide.kernels.logic.rank import SortKey
 from eventide.kernels.logic.rank_changes import RankChangesSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
@@ -261,6 +262,19 @@ CASES = {
     "over_range": Case(over(RangeFrame(10)), SOME, MORE),
     "over_rows": Case(over(RowsFrame(1)), SOME, MORE),
     "over_everything": Case(over(RangeFrame()), SOME, MORE),
+    "over_changes": Case(
+        OverChangesSpec(
+            RowsFrame(1),
+            ("__k0",),
+            (SortKey("__i0"),),
+            KEYED["originals"],
+            PACKED,
+            KEYED_SUMS["aggregates"],
+            shown=("__i0",),
+        ),
+        SOME,
+        MORE,
+    ),
     "calendar": Case(
         WindowedAggregation(Calendar(CalendarUnit.DAY, 1, "Europe/Berlin"), **KEYED_SUMS),
         SOME,

@@ -47,6 +47,9 @@ LocalSpeed = Annotated[
     ),
 ]
 
+StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream in the checkpoint.")]
+Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint folder of the stream.")]
+
 
 class _Debug:
     """Whether an unexpected error shows its traceback."""
@@ -153,6 +156,33 @@ def validate(
 
 
 @app.command()
+def migrate(
+    file: File,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Begin anew even if the sources no longer have all rows.")
+    ] = False,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    conf: Conf = None,
+    allow_jvm_calls: AllowJvmCalls = False,
+) -> None:
+    """Begin anew, from their sources, the streams of a changed file that cannot go on from a checkpoint."""
+    from eventide.cli.migrate import migrate_file
+    from eventide.cli.runner import Connection
+
+    connection = Connection(checkpoint, master, _settings(conf), allow_jvm_calls=allow_jvm_calls)
+    migrate_file(file, connection, partial)
+
+
+@app.command()
+def history(stream: StreamName, checkpoint: Existing) -> None:
+    """Show the texts that a stream has had, and which batches ran under which. Needs no Spark."""
+    from eventide.cli.history import print_history
+
+    print_history(checkpoint, stream)
+
+
+@app.command()
 def explain(file: File, stream: Annotated[str | None, typer.Argument(help="One stream; default: all.")] = None) -> None:
     """Show the plan of a file's streams without starting Spark."""
     from eventide.cli.files import read_program
@@ -188,9 +218,6 @@ late = typer.Typer(
     help="Rows that came too late: list them, see what would have caught them, fold them in.", no_args_is_help=True
 )
 app.add_typer(late, name="late")
-
-StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream in the checkpoint.")]
-Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint folder of the stream.")]
 
 
 @late.command("list")
@@ -236,12 +263,22 @@ def state(stream: StreamName, checkpoint: Existing) -> None:
 @app.command()
 def demo(
     seconds: Annotated[int, typer.Option(min=2, max=600, help="How long to generate clicks.")] = 20,
-    rate: Annotated[int, typer.Option(min=10, max=100_000, help="Clicks per second.")] = 3000,
+    rate: Annotated[
+        int | None, typer.Option(min=10, max=100_000, help="Clicks per second. Default: 3000; 30000 with --overload.")
+    ] = None,
+    overload: Annotated[
+        bool, typer.Option("--overload", help="Instead: more than the engine can take, and who pays for it.")
+    ] = False,
 ) -> None:
     """Run a click stream with disorder, late rows and bad timestamps, live on local Spark."""
+    if overload:
+        from eventide.overload import run_overload
+
+        run_overload(seconds=seconds, rate=rate or 30_000, console=stdout())
+        return
     from eventide.demo import run_demo
 
-    run_demo(seconds=seconds, rate=rate, console=stdout())
+    run_demo(seconds=seconds, rate=rate or 3000, console=stdout())
 
 
 @app.command()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from eventide.cli.checkpoint import Kept
     from eventide.diagnose.late import Ledger
+    from eventide.plan.logical import Stream
 
 BAR = 40
 ROWS_SHOWN = 20
@@ -150,6 +151,17 @@ def advise_late(checkpoint: Path, name: str) -> None:
         )
     )
     console.print(Text("come as early as now if it is added to the allowed lateness.", style="dim"))
+    _print_remedy(console, kept.stream, found.missed[-1] if found.missed else 0)
+
+
+def _print_remedy(console: Console, stream: Stream, missed: int) -> None:
+    """The statements that would have let all rows be used; the stream goes on from its state."""
+    from eventide.diagnose.late import remedies
+
+    for number, statement in enumerate(remedies(stream, missed)):
+        said = "To wait for all of them, and go on from the state:" if number == 0 else "or"
+        console.print(Text(said, style="dim"))
+        console.print(Text(f"  {statement}", style="cyan"), soft_wrap=True)
 
 
 def replay_late(checkpoint: Path, name: str) -> None:

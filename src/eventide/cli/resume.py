@@ -11,9 +11,13 @@ from rich.text import Text
 from eventide.cli.console import stdout
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from eventide.cli.files import Checked
     from eventide.plan.logical import Stream
+    from eventide.plan.verdicts import Difference
     from eventide.sql.catalog import Catalog
+    from eventide.sql.statements import CreateSink, CreateSource, CreateStream
     from eventide.storage.layout import Layout
 
 
@@ -31,7 +35,9 @@ def print_resume(program: Checked, checkpoint: Path) -> bool:
     for finding in found:
         console.print(Text(finding.text, style="red" if finding.stops else ""), soft_wrap=True)
     can = not any(finding.stops for finding in found)
-    verdict = "can continue from this checkpoint" if can else "cannot continue from this checkpoint"
+    verdict = "can continue from this checkpoint"
+    if not can:
+        verdict = "cannot continue from this checkpoint; eventide migrate begins anew what cannot"
     console.print(Text(verdict, style="green" if can else "bold red"))
     return can
 
@@ -48,46 +54,63 @@ def findings(program: Checked, checkpoint: Path) -> list[Finding]:
     for statement in statements:
         if isinstance(statement, Drop) and kept.has(statement):
             kept = kept.without(statement.name)
-    replaced = {made.name.lower() for made in created if made.or_replace}
-    return [*_sources_and_sinks(kept, new, replaced), *_streams(layout, kept, new, replaced), *_missing(kept, new)]
+    replaced = {made.name.lower() for made in created if made.or_replace and not _keeps_state(made)}
+    return [*_sinks(kept, new), *_streams(layout, kept, new, replaced), *_missing(kept, new)]
 
 
-def _sources_and_sinks(kept: Catalog, new: Catalog, replaced: set[str]) -> list[Finding]:
-    found = []
-    pairs = (("source", kept.sources, new.sources), ("sink", kept.sinks, new.sinks))
-    for kind, old, given in pairs:
-        for name, definition in given.items():
-            if name in old and old[name] != definition and name.lower() not in replaced:
-                price = ", which discards rows that were written to it" if kind == "source" else ""
-                how = f"write CREATE OR REPLACE {kind.upper()} {name}{price}"
-                found.append(
-                    Finding(f"the {kind} {name} is in the checkpoint with another definition; {how}", stops=True)
-                )
-    return found
+def _keeps_state(made: CreateSource | CreateStream | CreateSink) -> bool:
+    from eventide.sql.statements import CreateSink
+
+    return not isinstance(made, CreateSink) and made.keep_state
+
+
+def _sinks(kept: Catalog, new: Catalog) -> list[Finding]:
+    return [
+        Finding(f"the sink {name}: goes on; from the next batch on as the file says")
+        for name, sink in new.sinks.items()
+        if name in kept.sinks and kept.sinks[name] != sink
+    ]
 
 
 def _streams(layout: Layout, kept: Catalog, new: Catalog, replaced: set[str]) -> list[Finding]:
-    from eventide.plan.difference import canonical, difference
+    from eventide.changing import changes_between, fused_in
+    from eventide.plan.difference import difference
     from eventide.storage.atomic import read_json
 
+    changes = {change.stream: change.differences for change in changes_between(kept, new, fused_in(layout, kept))}
     found = []
     for name, stream in new.streams.items():
         settings = read_json(layout.plan(name)) if name in kept.streams else None
         if settings is None:
             found.append(Finding(f"{name}: new, starts without state"))
             continue
-        old = "\n".join(_kept_text(layout, part) for part in kept.parts(name))
-        given = "\n".join(map(canonical, new.parts(name)))
+        ran, known = ("\n".join(texts) for texts in _texts(layout, kept.parts(name)))
         if name.lower() in replaced:
-            found.append(Finding(f"{name}: CREATE OR REPLACE discards its state and its results", stops=True))
-        elif old != given:
-            found.append(Finding(f"{name}: another query\n{difference(old, given)}", stops=True))
+            found.append(Finding(f"{name}: CREATE OR REPLACE without KEEP STATE discards its state", stops=True))
+        elif ran != known:
+            found.append(Finding(f"{name}: another release read its text as\n{difference(ran, known)}", stops=True))
         elif stream.options.shards not in (None, settings["shards"]):
             said = f"'shards' = '{stream.options.shards}', but the checkpoint has {settings['shards']}, which are fixed"
             found.append(Finding(f"{name}: {said}", stops=True))
         else:
-            found.append(Finding(f"{name}: continues"))
+            found += _differences(name, changes.get(name, ()))
     return found
+
+
+def _differences(name: str, found: Sequence[Difference]) -> list[Finding]:
+    """What becomes of a stream, difference by difference."""
+    from eventide.plan.verdicts import Verdict
+
+    if not found:
+        return [Finding(f"{name}: continues")]
+    return [Finding(f"{name}: {difference}", difference.verdict is Verdict.CANNOT) for difference in found]
+
+
+def _texts(layout: Layout, parts: list[Stream]) -> tuple[list[str], list[str]]:
+    """What the parts of a stream meant when they last ran, and what they mean to this release."""
+    from eventide.plan.difference import canonical
+
+    return [_kept_text(layout, part) for part in parts], [canonical(part) for part in parts]
 
 
 def _kept_text(layout: Layout, stream: Stream) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
@@ -43,7 +44,7 @@ class TableFiles:
 
 @dataclass(frozen=True)
 class SourceContext:
-    """Where a stream's inbox and its sources' spools are; `frames` are DataFrames by the name of a source or table.
+    """Where a stream's inbox and its sources' spools are; `frames` are a user's own DataFrames by source name.
 
     Without an inbox a stream takes no control entries: no external watermarks, idle sources, flush or ticks.
     """
@@ -54,8 +55,8 @@ class SourceContext:
     streams: Path | None = None  # where what other streams gave lies
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
-    orders: Path | None = None  # of the stream's shedder
-    tables: TableFiles | None = None
+    orders: Path | None = None  # of the stream's shedder; a reader that knows them leaves out rows that go unseen
+    tables: TableFiles | Mapping[str, pa.Table] | None = None  # with versions, or as they are for ever
     streaming: bool = True  # False: all that is there, once
 
     def spool(self, source: str) -> Path:

@@ -17,8 +17,11 @@ import pyarrow.compute as pc
 from eventide.diagnose.join_words import on_time_until, sides_of
 from eventide.eventtime.durations import HOUR, MINUTE, SECOND
 from eventide.plan.joins import OverlappingSessions, SameWindow
-from eventide.plan.logical import Join, Stream
-from eventide.plan.reads import window_of
+from eventide.plan.logical import Join, Rank, Stream
+from eventide.plan.modes import EmitMode, LatePolicy
+from eventide.plan.names import owner_of
+from eventide.plan.reads import sources_of, window_of
+from eventide.plan.stream_source import is_stream
 from eventide.plan.windows import Cumulate, Hop, Session, Tumble
 from eventide.storage.results import Account
 
@@ -97,6 +100,34 @@ def advise(stream: Stream, found: Ledger, account: Account) -> list[Advice]:
         extra = 0 if wanted <= 0 else -(-(found.missed[min(wanted, found.rows) - 1] + 1) // _RESOLUTION) * _RESOLUTION
         advice.append(Advice(percent, extra, *_cost(stream, account, extra)))
     return advice
+
+
+def remedies(stream: Stream, missed: int) -> list[str]:
+    """The statements that let windows wait as long as the latest of the late rows would have needed."""
+    if missed <= 0:
+        return []
+    extra = -(-(missed + 1) // _RESOLUTION) * _RESOLUTION
+    found = []
+    if _takes_lateness(stream):
+        wait = stream.emit.allowed_lateness + extra
+        found.append(f"ALTER STREAM {owner_of(stream.name)} SET ('allowed_lateness' = '{_milliseconds(wait)}')")
+    for source in {source.name: source for source in sources_of(stream.query)}.values():
+        if source.event_time is not None and source.watermark_sql is None and not is_stream(source):
+            lag = (source.watermark_lag or 0) + extra
+            found.append(f"ALTER SOURCE {source.name} SET ('watermark.lag' = '{_milliseconds(lag)}')")
+    return found
+
+
+def _takes_lateness(stream: Stream) -> bool:
+    """Whether ALLOW LATENESS is for this stream: windows that wait, and joins."""
+    window = window_of(stream.query)
+    waits = isinstance(stream.query, Join | Rank) or isinstance(window, Tumble | Hop | Cumulate | Session)
+    return waits and stream.emit.mode is not EmitMode.FINAL and stream.options.late_policy is LatePolicy.WINDOW
+
+
+def _milliseconds(micros: int) -> str:
+    whole, rest = divmod(micros, SECOND)
+    return f"{whole} seconds" if not rest else f"{micros // _RESOLUTION} milliseconds"
 
 
 def used_share(found: Ledger, account: Account) -> float | None:

@@ -9,7 +9,8 @@ read faster than another would make the rows of the slower one late.
     c-2     none        40        yes: nobody knows yet what it will give, so there is no watermark
     c-3     none        0         no: nothing was ever in it
 
-A lane that has been silent for the idle timeout does not count either, unless there is something to read in it.
+A lane that has been silent for the idle timeout does not count either, unless there is something to read in it. When
+all are silent nobody is held back: the newest counts.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ def add_lanes(so_far: Lanes, found: Mapping[str, Mapping[str, int]]) -> None:
 def least_watermark(lanes: Lanes, idle: Collection[str] = ()) -> int | None:
     """The watermark of a source; None if there is none yet."""
     marks = [lane.get("watermark") for name, lane in lanes.items() if _counts(lane, name in idle)]
+    if not marks:
+        return max((lane["watermark"] for lane in lanes.values() if "watermark" in lane), default=None)
     known = [mark for mark in marks if mark is not None]
-    return min(known) if known and len(known) == len(marks) else None
+    return min(known) if len(known) == len(marks) else None
 
 
 def held_back_by(lanes: Lanes, idle: Collection[str] = ()) -> str | None:

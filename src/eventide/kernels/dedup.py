@@ -9,10 +9,13 @@ its ids are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.contract import DEDUP, SEQ, TS, Store
+from eventide.kernels.state.codec import unchanged
 from eventide.kernels.state.keyed_table import HASH, START, Directory, KeyedTable, Summary
 from eventide.kernels.vector.columns import Ints, Mask, column, ints
 from eventide.kernels.vector.hashing import hash_rows
@@ -25,10 +28,18 @@ _SCHEMA = pa.schema([(START, pa.int64()), (HASH, pa.int64()), (_MORE, pa.int32()
 class Memory:
     """The ids of one input in one shard, in `space`; `span` is how long after its event time an id must be known."""
 
-    def __init__(self, space: str, within: int, horizon: int, fingerprint: str) -> None:
+    def __init__(self, space: str, within: int, horizon: int, fingerprint: str, earlier: Sequence[str] = ()) -> None:
         self._within, self._span = within, within + horizon
-        plan = f"{fingerprint};dedup/1;within={within}"
-        self._table = KeyedTable(space, _SCHEMA, plan, self._summary, due=np.maximum, per_bucket=2048)
+        plan, *before = (f"{each};dedup/1;within={within}" for each in (fingerprint, *earlier))
+        self._table = KeyedTable(
+            space,
+            _SCHEMA,
+            plan,
+            self._summary,
+            due=np.maximum,
+            per_bucket=2048,
+            earlier=unchanged(before, _SCHEMA),
+        )
 
     def duplicates(self, rows: pa.Table, watermark: int | None, store: Store) -> Mask:
         """Which rows are duplicates; the ids of the others are remembered."""

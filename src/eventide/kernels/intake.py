@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.errors import EngineError, OptionError
+from eventide.errors import CheckpointError, EngineError, OptionError
 from eventide.kernels.contract import (
     DETAIL,
     PROBLEM,
@@ -28,6 +28,7 @@ from eventide.kernels.dedup import Memory
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.side_rows import DUPLICATE_REASON, STRICT_REASON, SideRows
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout, suffix
 from eventide.kernels.vector.columns import column
 from eventide.plan.modes import LatePolicy
 
@@ -43,6 +44,15 @@ class InnerSpec(KernelSpec, Protocol):
     @property
     def side_rows(self) -> SideRows: ...
 
+    @property
+    def layout(self) -> StateLayout:
+        """What another text of the stream must know to read the state."""
+        ...
+
+    def continuing(self, past: Past) -> InnerSpec:
+        """The same, going on from state that other texts of the stream have left."""
+        ...
+
 
 @dataclass(frozen=True)
 class IntakeSpec:
@@ -56,6 +66,7 @@ class IntakeSpec:
     policy: LatePolicy = LatePolicy.WINDOW
     max_lateness: int | None = None
     dedup_within: tuple[int | None, ...] = ()
+    past: Past = NO_PAST
 
     def __post_init__(self) -> None:
         if self.policy is LatePolicy.REASSIGN and self.max_lateness is None:
@@ -94,8 +105,33 @@ class IntakeSpec:
         spans = self.dedup_within or (None,)
         return f"{self.inner.fingerprint()};dedup={','.join(map(str, spans))}"
 
+    @property
+    def layout(self) -> StateLayout:
+        return self.inner.layout
+
+    def continuing(self, past: Past) -> IntakeSpec:
+        """The same, going on from state that other texts of the stream have left."""
+        inner = self.inner.continuing(past)
+        if past.layouts and past.layouts[-1].shared != inner.layout.shared:
+            raise CheckpointError(
+                f"the state is kept as {past.layouts[-1].shared}, and {inner.layout.shared} is wanted",
+                help="leave keys, windows and the types of their columns as they were",
+            )
+        return replace(self, inner=inner, past=past)
+
+    def memory_prints(self, within: int) -> list[str]:
+        """The fingerprint of a memory of ids under this text, and those under earlier ones."""
+        texts = [self.inner.fingerprint(), *(layout.fingerprint for layout in self.past.layouts)]
+        numbers = [len(self.past.layouts), *range(len(self.past.layouts))]
+        return [f"{text};dedup={within}{suffix(number)}" for text, number in zip(texts, numbers, strict=True)]
+
     def build(self) -> Intake:
         return Intake(self, self.inner.build())
+
+
+def _memory(spec: IntakeSpec, space: str, within: int, horizon: int) -> Memory:
+    plan, *earlier = spec.memory_prints(within)
+    return Memory(space, within, horizon, plan, earlier)
 
 
 class Intake:
@@ -108,12 +144,7 @@ class Intake:
         horizon = max(spec.inner.horizon, self._max_lateness)
         is_alone = len(spec.dedup_within) == 1
         self._memories = {
-            number: Memory(
-                "ids" if is_alone else f"ids_of_{number}",
-                within,
-                horizon,
-                f"{spec.inner.fingerprint()};dedup={within}",
-            )
+            number: _memory(spec, "ids" if is_alone else f"ids_of_{number}", within, horizon)
             for number, within in enumerate(spec.dedup_within)
             if within is not None
         }

@@ -40,5 +40,5 @@ def co_location(physical: Physical) -> CoLocation:
 def late_policy(physical: Physical) -> LatePolicy:
     """The stream's policy; an ordered stream is strict whatever it says."""
     is_ordered = isinstance(physical.operator, ForwardRows) and physical.operator.ordered
-    is_ordered |= isinstance(physical.operator, OverRows)
+    is_ordered |= isinstance(physical.operator, OverRows) and not physical.operator.order
     return LatePolicy.STRICT if is_ordered else physical.options.late_policy

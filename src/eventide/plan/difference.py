@@ -232,6 +232,11 @@ def _over(query: Over) -> Iterator[str]:
     kept = "" if query.ttl is None else f", kept for {format_duration(query.ttl)}"
     peers = ", with all of the same time" if isinstance(query.frame, RangeFrame) else ""
     yield f"over: {frame_text(query.frame)}{peers}{kept}, by {', '.join(query.partition) or 'nothing'}"
+    for item in query.order:
+        nulls = "first" if item.nulls_first else "last"
+        yield f"order: {item.sql}{' descending' if item.descending else ''}, nulls {nulls}, as a change log"
+    if query.changes is not None:
+        yield f"changes by: {query.changes}"
     yield from (f"aggregate {call.name}: {call_text(call)}{_returns(call)}" for call in query.aggregates)
     if query.time is not None:
         yield f"event time: {query.time}"

@@ -13,10 +13,12 @@ from eventide.kernels.intake import InnerSpec, IntakeSpec
 from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.forward import ForwardSpec
 from eventide.kernels.logic.over import OverSpec
+from eventide.kernels.logic.over_changes import OverChangesSpec
 from eventide.kernels.logic.rank import RankSpec, SortKey
 from eventide.kernels.logic.rank_changes import RankChangesSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.plan.co_location import late_policy
+from eventide.plan.identity import aggregate_identities
 from eventide.plan.logical import Named
 from eventide.plan.modes import EmitMode
 from eventide.plan.physical import (
@@ -62,6 +64,8 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
             inner = _rank(physical, physical.operator, types)
         case RankRows(told=told) if told is not None:
             inner = _rank_changes(physical, physical.operator, told, types)
+        case OverRows(order=order) if order:
+            inner = _over_changes(physical, physical.operator, types)
         case OverRows():
             inner = _over(physical, physical.operator, types)
     within = tuple(None if each.source.dedup is None else each.source.dedup.within for each in physical.inputs)
@@ -70,14 +74,14 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
 
 
 def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTypes) -> WindowedAggregation:
-    first = physical.inputs[0]
+    first, meanings = physical.inputs[0], aggregate_identities(physical)
     return WindowedAggregation(
         operator.window,
         lateness=physical.emit.allowed_lateness,
         keys=_pairs(first.keys),
         key_types=tuple(types.packed[0][key.sql] for key in first.keys),
         originals=_pairs(first.originals),
-        aggregates=tuple(_aggregate(call, types) for call in operator.aggregates),
+        aggregates=tuple(_aggregate(call, types, meanings[call.name]) for call in operator.aggregates),
         emit=physical.emit.mode,
         every=physical.emit.every,
         max_groups=physical.options.max_groups,
@@ -86,7 +90,7 @@ def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTy
     )
 
 
-def _aggregate(call: PackedAggregate, types: KernelTypes) -> AggregateSpec:
+def _aggregate(call: PackedAggregate, types: KernelTypes, identity: str) -> AggregateSpec:
     user, state_type = types.user(call) or (None, None)
     return AggregateSpec(
         call.name,
@@ -98,6 +102,7 @@ def _aggregate(call: PackedAggregate, types: KernelTypes) -> AggregateSpec:
         call.parameters,
         user,
         state_type,
+        identity,
     )
 
 
@@ -176,14 +181,35 @@ def _rank_changes(physical: Physical, operator: RankRows, told: ToldPlaces, type
 def _over(physical: Physical, operator: OverRows, types: KernelTypes) -> OverSpec:
     first = physical.inputs[0]
     keys, originals = tuple(key.sql for key in first.keys), _pairs(first.originals)
-    inputs = [name for call in operator.aggregates for name in call.inputs]
+    inputs, meanings = [name for call in operator.aggregates for name in call.inputs], aggregate_identities(physical)
     needed = dict.fromkeys((*keys, *inputs, *(packed for _, packed in originals)))
     return OverSpec(
         operator.frame,
         keys,
         originals,
         tuple((name, types.packed[0][name]) for name in needed),
-        tuple(_aggregate(call, types) for call in operator.aggregates),
+        tuple(_aggregate(call, types, meanings[call.name]) for call in operator.aggregates),
+        operator.ttl,
+        _sources(physical),
+    )
+
+
+def _over_changes(physical: Physical, operator: OverRows, types: KernelTypes) -> OverChangesSpec:
+    first = physical.inputs[0]
+    partition, originals = tuple(key.sql for key in first.keys), _pairs(first.originals)
+    order = tuple(SortKey(key.column, key.descending, key.nulls_first) for key in operator.order)
+    inputs, meanings = [name for call in operator.aggregates for name in call.inputs], aggregate_identities(physical)
+    packed = (*partition, *inputs, *(key.column for key in order), *(packed for _, packed in originals))
+    kept = [name for name in dict.fromkeys(packed) if name != first.changes]
+    return OverChangesSpec(
+        operator.frame,
+        partition,
+        order,
+        tuple((name, packed) for name, packed in originals if packed in kept),
+        tuple((name, types.packed[0][name]) for name in kept),
+        tuple(_aggregate(call, types, meanings[call.name]) for call in operator.aggregates),
+        tuple(name for name in operator.shown if name in kept),
+        first.changes,
         operator.ttl,
         _sources(physical),
     )

@@ -258,7 +258,8 @@ class Rank:
 @dataclass(frozen=True)
 class Over:
     """Rows of `input` in event-time order, each with aggregates over a frame of those before it that agree with it in
-    `partition`, when no earlier row can come on time.
+    `partition`, when no earlier row can come on time. With `order` a change log instead: rows in that order, emitted
+    again when their frame changes; it has __op, too.
 
     `where` and `outputs` name columns of `input`, and __a0.. (aggregates). `ttl` is how long what is kept of a
     partition outlives its newest row.
@@ -273,6 +274,8 @@ class Over:
     where: str | None = None
     time: str | None = None
     ttl: int | None = None
+    order: tuple[SortItem, ...] = ()
+    changes: str | None = None
 
 
 Query = WindowAggregate | Forward | Join | Rank | Over
@@ -286,6 +289,7 @@ class StreamOptions:
     shards: int | None = None
     event_time: bool = True  # False ('eventtime.enabled' = 'false'): the time at which a row is processed counts
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
+    fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
 
 
 @dataclass(frozen=True)

@@ -158,11 +158,17 @@ class RankRows:
 
 @dataclass(frozen=True)
 class OverRows:
-    """Aggregates over a frame of rows that agree in the inputs' keys, in event-time order."""
+    """Aggregates over a frame of rows that agree in the inputs' keys, in event-time order as the watermark passes them.
+
+    With `order` as a change log, for rows in that order; `shown` are packed columns in which rows differ to who reads
+    them.
+    """
 
     frame: Frame
     aggregates: tuple[PackedAggregate, ...]
     ttl: int | None = None
+    order: tuple[SortColumn, ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 Operator = AggregateWindows | ForwardRows | JoinRows | RankRows | OverRows

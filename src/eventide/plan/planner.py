@@ -156,12 +156,11 @@ def _rank(stream: Stream, query: Rank) -> Physical:
     if places is None:
         raise SqlError("a change log tells of some places only", help="add a condition such as WHERE place <= 10")
     texts = [output.sql for output in query.outputs] + ([] if places.rest is None else [places.rest])
-    used = columns_in(texts)
     told = ToldPlaces(
         places.first,
         places.last,
         any(names_place(text) for text in texts),
-        tuple(f"__o{number}" for number, column in enumerate(query.columns) if column.name.lower() in used),
+        _shown(query.columns, query.outputs, places.rest),
         query.latest_first,
         query.ttl,
     )
@@ -171,15 +170,29 @@ def _rank(stream: Stream, query: Rank) -> Physical:
 def _over(stream: Stream, query: Over) -> Physical:
     keys = tuple(Named(f"__k{number}", sql) for number, sql in enumerate(query.partition))
     packed, calls = _packed_calls(query.aggregates)
+    order = tuple(Named(f"__i{len(packed) + number}", item.sql) for number, item in enumerate(query.order))
+    sorted_by = tuple(
+        SortColumn(column.name, item.descending, item.nulls_first)
+        for column, item in zip(order, query.order, strict=True)
+    )
     inputs = _inputs(
         stream,
         query.input,
         query.columns,
         query.time,
-        packed=(*keys, *packed, *_originals(query.columns)),
+        packed=(*keys, *packed, *order, *_originals(query.columns)),
         keys=tuple(Named(key.sql, key.name) for key in keys),
+        changes=query.changes,
     )
-    return _physical(stream, inputs, OverRows(query.frame, calls, query.ttl), query.where, query.outputs)
+    shown = _shown(query.columns, query.outputs, query.where) if order else ()
+    operator = OverRows(query.frame, calls, query.ttl, sorted_by, shown)
+    return _physical(stream, inputs, operator, query.where, query.outputs)
+
+
+def _shown(columns: tuple[Column, ...], outputs: tuple[Named, ...], where: str | None) -> tuple[str, ...]:
+    """The packed originals that outputs and a condition name."""
+    used = columns_in([output.sql for output in outputs] + ([] if where is None else [where]))
+    return tuple(f"__o{number}" for number, column in enumerate(columns) if column.name.lower() in used)
 
 
 def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:

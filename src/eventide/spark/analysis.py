@@ -88,11 +88,13 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in own]
             change = [] if told is None else [StructField(CHANGE, IntegerType())]
             return StructType([*users, StructField(PLACE, IntegerType()), *change, _ROWTIME])
-        case OverRows():
-            users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
-            return StructType(
-                [*users, *(StructField(name, field.dataType) for name, field in results.items()), _ROWTIME]
-            )
+        case OverRows(order=order):
+            first = physical.inputs[0]
+            own = [named for named in first.originals if not order or named.sql != first.changes]
+            users = [StructField(named.name, packed[0][named.sql].dataType) for named in own]
+            calls = [StructField(name, field.dataType) for name, field in results.items()]
+            change = [StructField(CHANGE, IntegerType())] if order else []
+            return StructType([*users, *calls, *change, _ROWTIME])
         case AggregateWindows(window=window):
             head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
             keys = [

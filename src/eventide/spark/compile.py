@@ -16,9 +16,13 @@ from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
 from eventide.kernels.contract import DEDUP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.prefold import Prefold
+from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
+from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
 from eventide.plan.names import backticked
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
+from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Slide, Tumble, Unbounded
 from eventide.spark.analysis import Analyzed, analyze
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
@@ -30,6 +34,7 @@ from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_numbers
 from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
+from eventide.tasks.portable import NotPortableError
 from eventide.tasks.select_list import RANK, Finish, OutputTimes, WindowIds, finish
 from eventide.tasks.surveying import Surveying
 
@@ -43,10 +48,25 @@ class Compiled:
     outputs: pa.Schema
     originals: tuple[pa.Schema, ...]  # of the rows of each side
     fused: tuple[bool, ...]  # per input: whether tasks read its files by themselves
+    stages: Fused
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a stream comes from that has had other texts: `plan_id` is that of the first, which names its windows."""
+
+    plan_id: str
+    past: Past
 
 
 def compile_stream(
-    physical: Physical, context: SourceContext, shards: int, *, typed: bool = False, decodes: bool = False
+    physical: Physical,
+    context: SourceContext,
+    shards: int,
+    *,
+    typed: bool = False,
+    decodes: bool = False,
+    origin: Origin | None = None,
 ) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
 
@@ -63,11 +83,13 @@ def compile_stream(
     analyzed = analyze(context.spark, physical, schemas)
     apart = unshared(physical, analyzed.cast)
     if apart is not physical:
-        return compile_stream(apart, context, shards, typed=typed, decodes=decodes)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
     misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
     if misfits:
-        return compile_stream(unfused(physical, misfits), context, shards, typed=typed, decodes=decodes)
-    spec = spec_of(physical, analyzed)
+        apart = unfused(physical, misfits)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
+    origin = origin or Origin(physical.plan_id, NO_PAST)
+    spec = spec_of(physical, analyzed).continuing(origin.past)
     numbers = tuple(shard_numbers(shards))
     packed = [
         packed_rows(
@@ -85,22 +107,28 @@ def compile_stream(
         told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    finished = None if typed else _finished_by_tasks(physical, analyzed, spec)
+    finished = "they are rows of a DataFrame" if typed else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
+    by_tasks = finished if isinstance(finished, Finish) else None
     admission = {
         number: input.source.admission
         for number, input in enumerate(physical.inputs)
         if input.source.admission is not None
     }
-    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished, admission))
+    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, by_tasks, admission, shed_window(physical)))
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
-    if finished is None:
-        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(physical.plan_id)
+    if by_tasks is None:
+        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(origin.plan_id)
         unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(analyzed.main))
         frame = _finished_by_spark(physical, spec, wide)
     outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
-    return Compiled(frame, spec, outputs, originals, tuple(each.fusion is not None for each in inputs))
+    fused = tuple(each.fusion is not None for each in inputs)
+    stages = Fused(
+        tuple(may_fold(physical, each.plan) and _prefold(physical, each, spec) is not None for each in inputs),
+        finished if isinstance(finished, str) else None,
+    )
+    return Compiled(frame, spec, outputs, originals, fused, stages)
 
 
 def _packing(
@@ -116,16 +144,32 @@ def _packing(
         _shard_by(physical, input.plan),
         lag,
         CARRIED_WATERMARK if is_carried else None,
-        spec.prefold() if admission is None else None,
+        _prefold(physical, input, spec),
         isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
         isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
-        None if admission is None else _surveying(physical, input.plan, admission, orders),
+        None if admission is None else _surveying(physical, input, admission, orders),
     )
 
 
-def _surveying(physical: Physical, input: Input, admission: AdmissionSpec, orders: Path | None) -> Surveying:
-    identity = None if input.source.dedup is None else DEDUP
-    return Surveying(admission, physical.needs_arrival, orders if admission.sheds else None, identity)
+def _prefold(physical: Physical, input: SparkInput, spec: IntakeSpec) -> Prefold | None:
+    """How rows are folded before the shuffle; None where they travel one by one."""
+    if input.plan.source.admission is not None or not may_fold(physical, input.plan):
+        return None
+    return spec.prefold()
+
+
+def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, orders: Path | None) -> Surveying:
+    source = input.plan.source
+    return Surveying(
+        admission,
+        physical.needs_arrival,
+        orders if admission.sheds else None,
+        None if source.dedup is None else DEDUP,
+        tuple(key.sql for key in input.plan.keys),
+        shed_window(physical),
+        weight_column(input.plan),
+        source.connector == "embedded" or input.fusion is not None,
+    )
 
 
 def _shard_by(physical: Physical, input: Input) -> ShardBy:
@@ -149,21 +193,29 @@ def _wide_schema(main: StructType) -> StructType:
     return StructType(fields)
 
 
-def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec) -> Finish | None:
-    """HAVING and the select list, evaluated where the kernel runs; None if only Spark can."""
-    if filtered_by_spark(physical, spec) is not None:
-        return None
+def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec, windows_of: str) -> Finish | str:
+    """HAVING and the select list, evaluated where the kernel runs; if only Spark can, why. `windows_of` is the plan
+    that names the windows.
+    """
+    refused = too_deep(physical.options, output_stages(physical))
+    if refused is not None:
+        return refused
+    left = filtered_by_spark(physical, spec)
+    if left is not None:
+        return f"{left} is evaluated by Spark"
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
     rank = physical.change_column
-    made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(_before_end(physical)))
-    if made is None or len(outputs) < len(physical.outputs):
-        return None
-    agrees = all(
-        field.dataType.simpleString() == each.type
-        for field, (_, each) in zip(analyzed.outputs.fields, made.outputs, strict=True)
-    )
-    return made if agrees else None
+    if len(outputs) < len(physical.outputs):
+        return "two columns have one name"
+    try:
+        made = finish(outputs, physical.having, columns, windows_of, rank, OutputTimes(_before_end(physical)))
+    except NotPortableError as error:
+        return f"{error} is evaluated by Spark"
+    for field, (name, each) in zip(analyzed.outputs.fields, made.outputs, strict=True):
+        if field.dataType.simpleString() != each.type:
+            return f"{name} is {field.dataType.simpleString()}"
+    return made
 
 
 def _finished_by_spark(physical: Physical, spec: IntakeSpec, wide: DataFrame) -> DataFrame:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,28 +13,38 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eventide.admission.pacing import AdaptiveBatcher, Pacing
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedding import Shedding
+from eventide.admission.throttle import Queue
 from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
+from eventide.connectors.files.listing import Listing
+from eventide.connectors.files.waiting import TAKEN, FilesWaiting
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
-from eventide.errors import CheckpointError, EngineError, SqlError
+from eventide.errors import CheckpointError, EngineError, OptionError, SqlError
+from eventide.eventtime.durations import SECOND
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.eventtime.lanes import LaneSilence
 from eventide.plan import logical
+from eventide.plan.changes import lateness
 from eventide.plan.difference import canonical, difference
+from eventide.plan.fusion import Fused
+from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import PARTITIONED, plan
-from eventide.plan.reads import sources_of, tables_of, with_columns
+from eventide.plan.planner import PARTITIONED, plan, plan_id
+from eventide.plan.reads import sources_of, tables_of, window_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
+from eventide.plan.windows import Tumble
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
-from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.backlog import Backlog
+from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.inputs import check_source, unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
@@ -47,15 +59,16 @@ from eventide.storage.layout import Layout
 from eventide.storage.outbox import Outbox
 from eventide.storage.payloads import JSON_FIELDS, late_schema, original_rows
 from eventide.storage.replays import Replays, late_payloads
-from eventide.storage.results import Results
+from eventide.storage.results import Account, Results
 from eventide.storage.spool import Spool
 from eventide.storage.tables import VersionLog
+from eventide.storage.texts import Text, Texts, next_batch
 from eventide.storage.time_bound import TimeBoundFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
+_LOG = logging.getLogger("eventide")
 _LAST_DELIVERIES_SECONDS = 5.0  # for side sinks, when a stream is let go
 
 
@@ -83,18 +96,18 @@ class Engine:
         stream: logical.Stream,
         sinks: Iterable[logical.Sink],
         side_sinks: Mapping[str, logical.Sink] | None = None,
+        sql: str = "",
     ) -> RunningStream:
         """The stream, compiled and ready, from its checkpoint if it has one. Raises what is wrong with it.
 
         `sinks` take its rows or its late rows; `side_sinks` are those by name that its side output may go to. The
-        streams that it reads must be open.
+        streams that it reads must be open. `sql` is the statement that made it, to be kept.
         """
         if stream.name in self._streams:
             return self._streams[stream.name]
         stream = self._with_types(stream)
         physical = plan(stream)
-        settings, compiled = self._settings(stream, physical)
-        inbox = Inbox(self._layout.inbox(stream.name))
+        settings, compiled = self._settings(stream, physical, sql)
         names = tuple(input.source.name for input in physical.inputs)
         heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
@@ -102,22 +115,18 @@ class Engine:
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
         router = self._router(stream.name, results, names, bound, side, compiled)
         read = {input.source.name: input.source for input in physical.inputs}
-        upstreams = {name: self._output(source) for name, source in read.items() if source.connector == CONNECTOR}
-        spools = {name: Spool(self._layout.source(name)) for name in read if name not in upstreams}
         running = RunningStream(
             stream.name,
             self._layout.stream(stream.name),
             compiled,
             partial(self._decoding, stream, physical),
             router,
-            inbox,
-            spools,
-            upstreams,
+            self._backlog(physical, Inbox(self._layout.inbox(stream.name))),
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
             partial(_check_sources, physical),
-            frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
-            self._shedding(stream.name, read.values()),
+            {source.name: source.admission for source in read.values() if source.admission is not None},
+            self._shedding(stream, read.values()),
             {
                 source.name: LaneSilence(source.idle_timeout)
                 for source in read.values()
@@ -132,9 +141,33 @@ class Engine:
             self._call(stream.name, function, late)
         return running
 
-    def _shedding(self, stream: str, sources: Iterable[logical.Source]) -> Shedding | None:
-        specs = {source.name: source.admission for source in sources if source.admission and source.admission.sheds}
-        return Shedding(specs, ShedLog(self._layout.shed_orders(stream))) if specs else None
+    def _backlog(self, physical: Physical, inbox: Inbox) -> Backlog:
+        """What waits for the stream: in the spools of its sources, in the streams that it reads, in folders."""
+        sources = {input.source.name: input.source for input in physical.inputs}
+        upstreams = {name: self._output(source) for name, source in sources.items() if source.connector == CONNECTOR}
+        spools = {name: Spool(self._layout.source(name)) for name in sources if name not in upstreams}
+        folders = [
+            self._files_waiting(physical.stream.name, number, with_secrets(input.source))
+            for number, input in enumerate(physical.inputs)
+            if input.source.connector == "files" and any(map(_is_load_measured, sources.values()))
+        ]
+        paces = [pace for each in sources.values() if each.connector == "embedded" and (pace := pace_of(each))]
+        batcher = AdaptiveBatcher(Pacing(min(paces) / SECOND)) if paces else None
+        return Backlog(inbox, spools, upstreams, [folder for folder in folders if folder is not None], batcher)
+
+    def _files_waiting(self, stream: str, number: int, source: logical.Source) -> FilesWaiting | None:
+        """None where only Spark can list the folder."""
+        try:
+            listing = Listing(source.options["path"])
+        except OptionError:
+            return None
+        return FilesWaiting(listing.new_files, self._layout.scans(stream) / str(number) / TAKEN)
+
+    def _shedding(self, stream: logical.Stream, sources: Iterable[logical.Source]) -> Shedding | None:
+        specs = {source.name: source.admission for source in sources if source.admission and _is_load_measured(source)}
+        window = window_of(stream.query)
+        kept = window.size + stream.emit.allowed_lateness if isinstance(window, Tumble) else None
+        return Shedding(specs, ShedLog(self._layout.shed_orders(stream.name)), kept) if specs else None
 
     def _stream_tables(self, stream: logical.Stream) -> StreamTables | None:
         tables = tables_of(stream.query)
@@ -207,6 +240,16 @@ class Engine:
         """The stream if it has been opened; opens nothing."""
         return self._streams.get(name)
 
+    def fused(self, name: str) -> Fused | None:
+        """What an open stream runs as one."""
+        running = self._streams.get(name)
+        return None if running is None else running.compiled.stages
+
+    def queues(self, source: str) -> list[Queue]:
+        """What waits for each open stream that reads an embedded source and is paced."""
+        found = [stream.backlog.queue() for stream in self._streams.values() if source in stream.backlog.spools]
+        return [queue for queue in found if queue is not None]
+
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
         writer = open_sink(sink, read_json(self._layout.plan(stream.name))["identity"])
@@ -226,6 +269,8 @@ class Engine:
         """Fold late rows that were not replayed yet into their closed windows; returns the corrections."""
         physical = plan(stream)
         check_replayable(physical)
+        first = Texts.of(read_json(self._layout.plan(stream.name))).all[0]
+        physical = replace(physical, plan_id=first.plan_id)  # which names the windows
         running, replays = self._streams[stream.name], Replays(self._layout.replay(stream.name))
         results, compiled = running.router.results, running.compiled
         late = late_payloads(results, replays.upto)
@@ -285,7 +330,26 @@ class Engine:
     def _session(self, shards: int) -> SparkSession:
         return sessions.streaming_session(self.spark, shards, self._local_speed)
 
-    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
+    def change(self, old: logical.Stream, new: logical.Stream, sql: str, differences: Iterable[str]) -> None:
+        """Let an open stream go on under another text from its next batch on; `open` it with that text afterwards.
+
+        A batch that was planned under the old text is finished under it. The caller has compared the two.
+        """
+        running = self._streams[old.name]
+        running.settle()
+        path, settings = self._layout.plan(old.name), read_json(self._layout.plan(old.name))
+        texts, first = Texts.of(settings), next_batch(self._layout.spark(old.name))
+        now, passed = time.time_ns() // 1000, _passed(texts, first, running.router.results.latest(), lateness(old))
+        self.forget(old.name)
+        new = self._with_types(new)
+        text = Text(plan_id(new), canonical(new), sql, first, now, passed, tuple(differences))
+        write_json(path, texts.followed_by(text).into(settings))
+        for change in text.differences:
+            _LOG.info("stream %s, from batch %d on: %s", old.name, text.from_batch, change)
+
+    def _compile(
+        self, physical: Physical, shards: int, decodes: bool = False, origin: Origin | None = None
+    ) -> Compiled:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
         physical = replace(physical, inputs=opened)
@@ -302,7 +366,7 @@ class Engine:
             tables=TableFiles(self._layout.tables, self._layout.table_log(name)),
         )
         try:
-            compiled = compile_stream(physical, context, shards, decodes=decodes)
+            compiled = compile_stream(physical, context, shards, decodes=decodes, origin=origin)
         except REFUSED as error:
             raise SqlError(first_sentence(error)) from None
         sessions.start_workers(session)
@@ -315,7 +379,7 @@ class Engine:
         _, compiled = self._settings(stream, physical)
         return compiled
 
-    def _settings(self, stream: logical.Stream, physical: Physical) -> tuple[dict[str, Any], Compiled]:
+    def _settings(self, stream: logical.Stream, physical: Physical, sql: str = "") -> tuple[dict[str, Any], Compiled]:
         """What was fixed when the stream first ran: its meaning, its place, its shards, its identity, and who reads its
         files.
         """
@@ -333,12 +397,15 @@ class Engine:
                 "place": place,
             }
             kept["fused"] = list(compiled.fused)
+            first = Text(physical.plan_id, text, sql, since=time.time_ns() // 1000)
+            kept = Texts((first,)).with_layout(compiled.spec.layout).into(kept)
             write_json(path, kept)
             return kept, compiled
         if kept["place"] != place:
             raise moved(kept["place"], place)
-        if kept["plan_id"] != physical.plan_id:
-            raise another_plan(stream.name, kept["plan"], text)
+        texts = self._texts(stream.name, kept, physical.plan_id)
+        if texts.newest.plan_id != physical.plan_id:
+            raise another_plan(stream.name, texts.newest.plan, text)
         asked = stream.options.shards or self._asked_shards
         if asked not in (None, kept["shards"]):
             raise CheckpointError(
@@ -347,14 +414,37 @@ class Engine:
                 "fixed for its life",
             )
         as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
-        compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False))
+        origin = Origin(texts.all[0].plan_id, texts.past)
+        compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False), origin)
         if list(compiled.fused) != kept["fused"]:
             raise CheckpointError(
                 f"stream {stream.name} has begun with a fused scan, and Spark's own reader would not know which "
                 "files it has taken",
                 help="leave 'fused_scan' as it was, or start anew with another checkpoint folder",
             )
-        return kept, compiled
+        known = texts.with_layout(compiled.spec.layout).into(kept)
+        if known != kept:
+            write_json(path, known)
+        return known, compiled
+
+    def _texts(self, name: str, kept: Mapping[str, Any], plan_id: str) -> Texts:
+        """The texts of a stream; one that a crash has kept from beginning is forgotten."""
+        texts = Texts.of(kept)
+        if texts.newest.plan_id != plan_id:
+            texts = texts.without_unused(next_batch(self._layout.spark(name)))
+        return texts
+
+
+def _passed(texts: Texts, first: int, account: Account | None, lateness: int) -> int | None:
+    """What ends by then has closed before batch `first`, which is the first of another text."""
+    known = [] if texts.newest.passed is None else [texts.newest.passed]
+    if account is not None and account.watermark is not None and texts.newest.from_batch < first:
+        known.append(account.watermark - lateness)
+    return max(known, default=None)
+
+
+def _is_load_measured(source: logical.Source) -> bool:
+    return source.admission is not None and source.admission.is_load_measured
 
 
 def _check_sources(physical: Physical) -> None:
@@ -383,5 +473,6 @@ def moved(origin: str, place: str) -> CheckpointError:
 def another_plan(stream: str, old: str, new: str) -> CheckpointError:
     return CheckpointError(
         f"the checkpoint of stream {stream} belongs to another query:\n{difference(old, new)}",
-        help=f"use another checkpoint folder, or CREATE OR REPLACE STREAM {stream} to start it anew without its state",
+        help=f"CREATE OR REPLACE STREAM {stream} ... KEEP STATE goes on where it can; without KEEP STATE, it starts "
+        "anew",
     )

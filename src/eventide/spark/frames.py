@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,13 +22,13 @@ from eventide.plan.logical import Stream
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import tables_of
-from eventide.spark.compile import Compiled, compile_stream
+from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.refreshing import Refreshing
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
-from eventide.spark.session import SparkOptions, default_shards, frame_of
+from eventide.spark.session import SparkOptions, default_shards
 from eventide.spark.settings import STREAMING
 from eventide.spark.side_output import SideOutput
 from eventide.storage.inbox import Entry
@@ -84,9 +83,9 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     physical = plan(stream)
     spark = _session(frames)
     _refuse_heartbeat(physical)
-    tables = {name: frame_of(spark, read_table(spark, table)) for name, table in tables_of(stream.query).items()}
+    tables = {name: read_table(spark, table) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
-    context = SourceContext(spark, None, Path(), frames={**frames, **tables})
+    context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
     return compile_stream(physical, context, shards, typed=True).frame
 
 
@@ -183,7 +182,9 @@ class _FrameEngine(Engine):
         )
         self._asked_shards = None  # a setting of the session is not a request for this stream
 
-    def _compile(self, physical: Physical, shards: int, decodes: bool = False) -> Compiled:
+    def _compile(
+        self, physical: Physical, shards: int, decodes: bool = False, origin: Origin | None = None
+    ) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
         context = SourceContext(
@@ -194,7 +195,7 @@ class _FrameEngine(Engine):
             orders=self._layout.shed_orders(physical.stream.name),
             tables=TableFiles(self._layout.tables, self._layout.table_log(physical.stream.name)),
         )
-        return compile_stream(physical, context, shards, typed=True)
+        return compile_stream(physical, context, shards, typed=True, origin=origin)
 
     def _router(
         self,
@@ -220,7 +221,7 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
     try:
         engine = _FrameEngine(layout, spark, frames, sink)
         tables = list(tables_of(stream.query).values())
-        return FluentQuery(engine.open(stream, ()), tuple(frames), lock, partial(engine.tables.keep_fresh, tables))
+        return FluentQuery(engine.open(stream, ()), tuple(frames), lock, Refreshing(engine.tables, lambda: tables))
     except BaseException:
         lock.release()
         raise
@@ -229,13 +230,11 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
 class FluentQuery:
     """A stream that runs in the background until `stop`. As a context manager it stops at the end of the block."""
 
-    def __init__(
-        self, running: RunningStream, sources: tuple[str, ...], lock: Lock, refresh: Callable[[], None]
-    ) -> None:
+    def __init__(self, running: RunningStream, sources: tuple[str, ...], lock: Lock, refreshing: Refreshing) -> None:
         self._running = running
         self._sources = sources
         self._lock = lock
-        self._refreshing = Refreshing(refresh)
+        self._refreshing = refreshing
         self._guard = threading.RLock()
         self._live = True
         running.start()

@@ -24,6 +24,7 @@ from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, ORIGINAL, SEQ
 from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
+from eventide.plan.pace import TARGET, pace_of
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, JoinRows, Physical
 from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
@@ -31,6 +32,7 @@ from eventide.spark.exploding import exploded
 from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
+from eventide.tasks.early_shedding import goes_unseen
 from eventide.tasks.fused_scan import FusedScan
 from eventide.tasks.packing import HOW, KEPT, LANE, PACKED, Packing
 from eventide.tasks.row_groups import RowGroups
@@ -68,12 +70,20 @@ class SparkInput:
 def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None) -> SparkInput:
     fusion = _fusion(context, input)
     if fusion is None:
-        rows = source_frame(context, input.source, inbox, used_columns(input))
+        reading = context if _goes_unseen(input) else replace(context, orders=None)
+        rows = source_frame(reading, input.source, inbox, used_columns(input))
     else:
         check_source(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
     return SparkInput(number, input, _stepped(context, input, rows), fusion)
+
+
+def _goes_unseen(input: Input) -> bool:
+    """Whether rows of the input may be shed before they are decoded."""
+    spec = input.source.admission
+    is_free = input.source.dedup is None and all(isinstance(step, Project) for step in input.steps)
+    return spec is not None and is_free and goes_unseen(spec)
 
 
 def check_source(source: Source) -> None:
@@ -173,13 +183,14 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
         return input.fusion or _left_to_spark(input)
     if input.fusion is not None and not has_partition_folders(source.options["path"]):
         return input.fusion
-    if "target_latency" not in source.options:
+    if pace_of(source) is None:
         return None
     if source.options.get("format", "json") != "json":
+        option = TARGET if TARGET in source.options else "'shed.policy' = 'prefer_throttle'"
         raise OptionError(
-            f"source {source.name}: target_latency is for files that tasks can read by themselves, and here "
+            f"source {source.name}: {option} is for files that tasks can read by themselves, and here "
             f"{input.not_fused}",
-            help="leave target_latency out, and bound batches with max_files_per_batch",
+            help=f"leave {option} out, and bound batches with max_files_per_batch",
         )
     return _left_to_spark(input)
 

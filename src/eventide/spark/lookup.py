@@ -14,13 +14,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from eventide.connectors.contract import PASSED, SourceContext, user_schema
-from eventide.errors import CheckpointError, OptionError
+from eventide.connectors.contract import PASSED, SourceContext, TableFiles, user_schema
+from eventide.errors import CheckpointError, EngineError
 from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP
 from eventide.plan.logical import Lookup, Source
 from eventide.plan.lookup_keys import lookup_keys
 from eventide.plan.names import backticked
+from eventide.spark.session import frame_of
 from eventide.storage.tables import TableVersions, VersionLog
 from eventide.tasks.packing import HOW
 
@@ -70,12 +71,13 @@ def places(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
 
 
 def table_frame(context: SourceContext, step: Lookup) -> DataFrame:
-    """The table's rows with its columns and _PLACE, read anew by every batch."""
+    """The table's rows with its columns and _PLACE; where it has versions, read anew by every batch."""
     table = step.table
-    if table.name in context.frames:
-        return context.frames[table.name].withColumn(_PLACE, F.monotonically_increasing_id())
     if context.tables is None:
-        raise OptionError(f"the table {table.name} can be looked up by a running query only")
+        raise EngineError(f"nobody knows where the table {table.name} is")
+    if not isinstance(context.tables, TableFiles):
+        rows = context.tables[table.name]
+        return frame_of(context.spark, rows.append_column(_PLACE, places(rows, lookup_keys(step))))
     schema, folder = user_schema(Source(table.name, table.columns)), context.tables.folder / table.name
     reading = ReadVersion(str(context.tables.log), str(folder), table.name, lookup_keys(step))
     now = context.spark.range(1).select(F.unix_micros(F.current_timestamp()).alias(_AT))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from eventide.admission.gate import TOKENS_LEFT
+from eventide.admission.lags import aged
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.eventtime.lanes import add_lanes
@@ -56,6 +57,7 @@ class Router(ABC):
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
+    has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -92,6 +94,7 @@ class Router(ABC):
         before = self.results.latest()
         sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
+        judged: set[str] = set()
         lanes = copy.deepcopy(before.lanes) if before else {}
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
@@ -105,6 +108,7 @@ class Router(ABC):
                 ("watermark", one["watermarks"]),
                 ("max_timestamp_seen", one["tops"]),
                 ("flushed", one["flushes"]),
+                ("offered", one["offered"]),
             )
             for what, by_input in times:
                 for number, value in by_input.items():
@@ -112,7 +116,11 @@ class Router(ABC):
                     kept[what] = max(value, kept.get(what, value))
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
-                _add_admission(admission.setdefault(self.sources[int(number)], {}), figures)
+                name = self.sources[int(number)]
+                if name not in judged:
+                    judged.add(name)
+                    admission[name] = aged(admission.get(name, {}))
+                _add_admission(admission[name], figures)
             for number, found in one["lanes"].items():
                 add_lanes(lanes.setdefault(self.sources[int(number)], {}), found)
                 self.heard_lanes.update(
@@ -180,6 +188,7 @@ class StoringRouter(Router):
     def _route(self, given: _Given, batch: int) -> None:
         if given.undecoded is not None:
             raise LinesLeftToSparkError(given.undecoded)
+        self.has_given = True
         timed = self._in_order(given.main)
         main = timed.select(self.outputs.names)
         side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,29 +10,32 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence, least_watermark
+from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of
 from eventide.spark.router import Router
 from eventide.spark.shard import NEXT_CLOSE
-from eventide.spark.stream_output import StreamOutput
 from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
-from eventide.storage.inbox import Entry, Inbox
-from eventide.storage.spool import Spool
+from eventide.storage.inbox import Entry
+from eventide.storage.texts import is_pending, next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
+
+_LOG = logging.getLogger("eventide")
 
 
 class RunningStream:
-    """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks, `upstreams`
-    the outputs of the streams that it reads, by the names that it knows them by. Of the sources in `judged` only
-    shards know which rows are admitted, so that tasks cannot say what watermark they allow.
+    """The query of one stream. `backlog` is what waits for it, `limits` those of its sources that have any. Where they
+    need history only shards know which rows are admitted, so that tasks cannot say what watermark they allow.
 
     Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
     no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
@@ -45,13 +49,11 @@ class RunningStream:
         compiled: Compiled,
         decoding: Callable[[], Compiled],
         router: Router,
-        inbox: Inbox,
-        spools: dict[str, Spool],
-        upstreams: dict[str, StreamOutput],
+        backlog: Backlog,
         reads: list[RunningStream],
         heartbeat: Heartbeat,
         check_sources: Callable[[], None],
-        judged: frozenset[str] = frozenset(),
+        limits: Mapping[str, AdmissionSpec],
         shedding: Shedding | None = None,
         lanes: Mapping[str, LaneSilence] | None = None,
         tables: StreamTables | None = None,
@@ -60,19 +62,21 @@ class RunningStream:
         self.compiled = compiled
         self._decoding = decoding  # the same stream, with Spark ready to decode the lines that its scans cannot
         self.router = router
-        self.inbox = inbox
-        self._spools = spools
-        self._upstreams = upstreams
+        self.backlog = backlog
+        self.inbox = backlog.inbox
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
-        self._judged = judged
+        self.limits = limits
+        self._judged = {name for name, spec in limits.items() if spec.needs_history}
         self._told: dict[str, int] = {}
         self._shedding = shedding
+        self._ended: int | None = None  # the last batch that was observed
         self._lanes = lanes or {}
         self._tables = tables
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
-        router.tell = self._batch_ended if judged or shedding or lanes or tables else None
+        decides = self._judged or shedding or backlog.batcher or lanes or tables
+        router.tell = self._batch_ended if decides else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -93,7 +97,7 @@ class RunningStream:
         if self._query is not None:
             self._raise_if_failed()
             return
-        self.router.failure, self._is_told = None, False
+        self._is_told = False
         if self._tables is not None:
             self._tables.begin()
         if self._has_run:
@@ -103,11 +107,8 @@ class RunningStream:
                 entry.source: entry.at for entry in self._reminders() if entry.source and entry.at is not None
             }
         self._tell()
-        if self.router.bound is not None:
-            self.router.bound.draw(self.router.results.latest())
-        writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
         try:
-            self._query = writer.option("checkpointLocation", str(self._folder / "spark")).start()
+            self._query = self._writer().start()
         except Exception as error:
             raise self._failure(error) from None
 
@@ -129,13 +130,16 @@ class RunningStream:
     def publish(self) -> None:
         """Let the query see everything that its sources and the streams that it reads have for it."""
         with self._publishing:
-            self.inbox.publish_new(self._spools, self._upstreams)
+            self.backlog.publish(self._clock.micros())
 
     def process(self) -> None:
         """Take in all that is there, and run the batches that close windows because of it."""
         self.start()
         self.publish()
         self._wait()
+        while self.backlog.held():
+            self.publish()
+            self._wait()
         if self.beat():
             self._wait()
         self.inbox.forget_old()
@@ -146,6 +150,8 @@ class RunningStream:
         now = self._clock.micros()
         while self.router.heard:
             self._heartbeat.heard(self.router.heard.pop(), now)
+        for source in self.backlog.held():
+            self._heartbeat.heard(source, now)  # it is not silent: its rows wait for their turn
         account = self.router.results.latest()
         watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
@@ -159,9 +165,15 @@ class RunningStream:
         self._tell()
         if self._tables is not None:
             self._tables.change()
-        account = self.router.results.latest()
-        if self._shedding is not None and account is not None:
-            self._shedding.observe(account, self._clock.micros())
+        account, now = self.router.results.latest(), self._clock.micros()
+        if account is None or account.began is None or account.batch == self._ended:
+            return
+        self._ended = account.batch
+        taken, waiting = self.backlog.observe(account.began, now)
+        if self._shedding is not None:
+            self._shedding.observe(account, now, taken, waiting)
+        if self.backlog.batcher is not None:
+            self.publish()
 
     def load(self) -> dict[str, float | str]:
         """How loaded the engine is, and what share is shed; empty where nothing may be."""
@@ -186,7 +198,7 @@ class RunningStream:
         return bool(news)
 
     def _claims(self) -> dict[str, int]:
-        """The watermarks that admitted rows allow, by the sources in `judged`, and those that partitions allow."""
+        """The watermarks that admitted rows allow where only shards know them, and those that partitions allow."""
         admitted = {
             name: figures["watermark"]
             for name, figures in self._account_sources().items()
@@ -232,6 +244,36 @@ class RunningStream:
             return
         self._note_watermark(query)
         query.stop()
+
+    def settle(self) -> None:
+        """Stop, and finish the batch that was planned, if there is one: it began under this text of the stream.
+
+        A batch that fails before anything of it was given is left to the next text, which may be the remedy.
+        """
+        self.stop()
+        if not is_pending(self._folder / "spark"):
+            return
+        self._query = self._writer().trigger(once=True).start()
+        try:
+            self._query.awaitTermination()
+        except StreamingQueryException as error:
+            if self._must_decode():
+                self.compiled = self._decoding()
+                self.settle()
+            elif self.router.has_given or self.router.results.has(next_batch(self._folder / "spark") - 1):
+                raise self._failure(error) from None
+            else:
+                _LOG.warning("stream %s: the batch that failed is taken again under the new text", self.name)
+        finally:
+            self.stop()
+
+    def _writer(self) -> DataStreamWriter:
+        """The query, ready to start."""
+        self.router.failure, self.router.has_given = None, False
+        if self.router.bound is not None:
+            self.router.bound.draw(self.router.results.latest())
+        writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
+        return writer.option("checkpointLocation", str(self._folder / "spark"))
 
     def watermark(self) -> int | None:
         """Microseconds; None before the first row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from eventide.errors import CatalogError, SqlError, suggest
+from eventide.errors import CatalogError, EventideError, SqlError, suggest
 from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import owner_of
@@ -13,6 +13,7 @@ from eventide.plan.reads import sources_of
 from eventide.plan.side_output import METRICS_ONLY
 from eventide.plan.stream_source import STREAM, is_stream
 from eventide.plan.validate import validate
+from eventide.sql.alter import altered
 from eventide.sql.create_table import lower_table
 from eventide.sql.functions import refuse_jvm_calls
 from eventide.sql.lower import lower
@@ -21,6 +22,7 @@ from eventide.sql.options import refuse_secrets
 from eventide.sql.parser import parse_statements
 from eventide.sql.side_output_options import lower_routes
 from eventide.sql.statements import (
+    Alter,
     Create,
     CreateSink,
     CreateSource,
@@ -53,7 +55,11 @@ class Catalog:
         self._mentions: dict[str, frozenset[str]] = {}  # of streams and views: the names in FROM, in lower case
 
     def apply(self, statement: Statement) -> bool:
-        """Do what CREATE or DROP says; other statements change nothing. Returns whether the catalog changed."""
+        """Do what CREATE, ALTER or DROP says; other statements change nothing. Returns whether the catalog changed."""
+        if isinstance(statement, Alter):
+            name = (self.stream if statement.kind == "stream" else self.source)(statement.name).name
+            self.become(self.redefined(name, altered(self.text(name), statement.options)))
+            return True
         if isinstance(statement, Create):
             if isinstance(statement, CreateSource | CreateSink | CreateTable):
                 refuse_secrets(_made(statement).options, statement.name)
@@ -196,12 +202,30 @@ class Catalog:
         """0 for a stream that reads sources only, else one more than the highest of the streams that it reads."""
         return max((self.level(read) + 1 for read in self.reads(stream)), default=0)
 
-    def redefine(self, statement: CreateStream) -> None:
-        """Replace a stream's definition by another, whatever reads it."""
-        rest = self.without(self.stream(statement.name).name)
-        rest._add(statement)
-        rest._check_sinks(statement.name)
-        self.become(rest)
+    def text(self, name: str) -> str:
+        """The statement that made a source, stream, sink or view; of an inner stream, that of the whole."""
+        return self._texts[self._known("definition", self._texts, owner_of(name))]
+
+    def redefined(self, name: str, text: str) -> Catalog:
+        """A catalog in which another text stands for one that is here, with all that reads it lowered anew."""
+        name = self._known("definition", self._texts, name)
+        (statement,) = parse_statements(text)
+        if isinstance(statement, Create) and statement.name != name:
+            text = text.replace(statement.name, name, 1)  # as it is spelled here
+        changed, made = self.copy(), Catalog(self._allow_jvm_calls)
+        changed._texts[name] = text
+        for each in changed.texts():
+            try:
+                for statement in parse_statements(each):
+                    made.apply(statement)
+            except EventideError as error:
+                if each == text:
+                    raise
+                reads = statement.name if isinstance(statement, Create) else each
+                raise CatalogError(
+                    f"with this {name}, {reads} would be wrong: {error.message}", help=f"change {reads} first"
+                ) from None
+        return made
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], allow_jvm_calls: bool = False) -> Catalog:
@@ -230,6 +254,9 @@ class Catalog:
         existing = _find(self._objects(kind), name)
         if existing is not None and statement.if_not_exists:
             return False
+        if existing is not None and isinstance(statement, CreateStream | CreateSource) and statement.keep_state:
+            self.become(self.redefined(existing, statement.text))
+            return True
         if existing is not None and not statement.or_replace:
             raise CatalogError(
                 f"there is already a {kind} {existing}", help=f"use CREATE OR REPLACE {kind.upper()}, or another name"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from eventide.plan.change_logs import op_of, refusal_to_retract
+from dataclasses import replace
+
+from eventide.plan.change_logs import CHANGE, op_of, refusal_to_retract
 from eventide.plan.logical import AggregateCall, Stream
 from eventide.plan.stream_source import OP_COLUMN, ChangeLog
 from eventide.plan.windows import Session, Slide, Unbounded, Window
@@ -53,3 +55,11 @@ def refuse_other_op(stream: Stream, place: Span) -> None:
                 "op says of the rows of a change log whether they are taken back",
                 f"give the column that is {output.sql} another name",
             )
+
+
+def above_changes(scope: Scope) -> Scope:
+    """What stands above a change log: op is that of what it tells, and not that of what it has read."""
+    op = ScopeColumn(CHANGE, "int", is_hidden=scope.op is None or scope.op.is_hidden, label=OP_COLUMN)
+    if scope.op is None:
+        return scope if scope.find(OP_COLUMN) is not None else replace(scope, columns=(*scope.columns, op))
+    return replace(scope, columns=tuple(op if column is scope.op else column for column in scope.columns))

@@ -72,12 +72,12 @@ def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
         case Join():
             _check_join(query, node, lateness)
         case Over():
-            if node.mode is not None:
+            if node.mode is not None and not query.order:
                 raise node.places["mode"].error(
-                    "running aggregates come out as the watermark passes their rows", "leave EMIT out"
+                    "running aggregates come out as the watermark passes their rows", "leave EMIT out, or EMIT CHANGES"
                 )
             if lateness is not None:
-                raise lateness.error("behind the watermark, rows of running aggregates are late", "leave it out")
+                raise lateness.error("running aggregates allow no lateness", "leave it out")
         case Rank():
             if query.windowed and node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
                 raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")
@@ -92,6 +92,7 @@ def mode_of(node: EmitNode, query: Query) -> EmitMode:
         return node.mode
     is_unbounded = isinstance(query, WindowAggregate) and isinstance(query.window, Unbounded)
     is_unbounded |= isinstance(query, Rank) and not query.windowed
+    is_unbounded |= isinstance(query, Over) and bool(query.order)
     if isinstance(query, Join) and isinstance(query.bound, AnyTime):
         return mode_at_any_time(query.kind, query.left.changes is not None or query.right.changes is not None)
     return EmitMode.CHANGES if is_unbounded else EmitMode.ON_WINDOW_CLOSE

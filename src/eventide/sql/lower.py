@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
+from eventide.plan.fusion import depth_of
 from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Forward, Join, Named, Over, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
@@ -99,7 +100,7 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
     if runs(select):
-        return _running(select, scope, composition.state_ttl)
+        return _running(select, scope, emit, composition)
     if ranks(select):
         return _ranked(select, scope, emit, composition.state_ttl)
     if not is_grouped(select):
@@ -111,12 +112,12 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
     return lower_grouped(select, scope, emit, composition.state_ttl)
 
 
-def _running(select: SelectNode, scope: Scope, state_ttl: int | None) -> Over:
+def _running(select: SelectNode, scope: Scope, emit: EmitNode, composition: Composition) -> Over:
     if is_grouped(select):
         raise select.span.error(NO_OVER, "group in a subquery, and run over its rows")
     if select.order_by is not None:
         raise select.order_by.error("running aggregates come out in event-time order", "leave ORDER BY out")
-    return lower_over(select, scope, state_ttl)
+    return lower_over(select, scope, emit, composition)
 
 
 def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
@@ -236,7 +237,7 @@ def _with_late_name(statement: CreateStream, composition: Composition, streams: 
 def _has_late_rows(stream: Stream, composition: Composition) -> bool:
     is_free = isinstance(stream.query, Forward) and not stream.query.ordered
     is_free = is_free and stream.options.late_policy is LatePolicy.WINDOW
-    is_strict = isinstance(stream.query, Over)
+    is_strict = isinstance(stream.query, Over) and not stream.query.order
     return composition.is_entrance(stream.query) and not is_free and (is_strict or not _is_unbounded(stream))
 
 
@@ -247,7 +248,8 @@ def _is_unbounded(stream: Stream) -> bool:
     if isinstance(stream.query, Join):
         return isinstance(stream.query.bound, AnyTime)
     if isinstance(stream.query, Over):
-        return not isinstance(stream.query.frame, RangeFrame) or stream.query.frame.preceding is None
+        frame = stream.query.frame
+        return bool(stream.query.order) or not isinstance(frame, RangeFrame) or frame.preceding is None
     return isinstance(window_of(stream.query), Unbounded)
 
 
@@ -263,6 +265,8 @@ def _stream_options(options: Options) -> StreamOptions:
             "'late.max_lateness' is for 'late.policy' = 'reassign'",
             "leave it out, or set the policy",
         )
+    if options.flag("fusion.enabled") is False and "fusion.max_depth" in options.given:
+        raise options.error("fusion.max_depth", "nothing is fused, so there is no depth", "leave one of the two out")
     return StreamOptions(
         policy,
         options.duration("late.max_lateness"),
@@ -270,6 +274,7 @@ def _stream_options(options: Options) -> StreamOptions:
         options.count("shards"),
         options.flag("eventtime.enabled") is not False,
         options.flag("fused_scan") is not False,
+        depth_of(options.flag("fusion.enabled"), options.count("fusion.max_depth")),
     )
 
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import TokenType
 
-from eventide.plan.logical import AggregateCall, Named, Over
+from eventide.plan.logical import AggregateCall, Named, Over, SortItem
+from eventide.plan.modes import EmitMode
 from eventide.plan.windows import Frame, RangeFrame, RowsFrame
 from eventide.sql.aggregate_calls import HOW_TO_WRITE_OVER, FoundAggregate, find_aggregates, to_plan
+from eventide.sql.change_logs import above_changes
 from eventide.sql.cursor import Cursor
 from eventide.sql.event_times import carried_time
-from eventide.sql.relations import project
+from eventide.sql.rank import sort_item
+from eventide.sql.relations import Composing, project
 from eventide.sql.scope import (
     Scope,
     columns_of,
@@ -24,7 +27,7 @@ from eventide.sql.scope import (
     unknown_column,
 )
 from eventide.sql.shape import has_over
-from eventide.sql.syntax import SelectItem, SelectNode
+from eventide.sql.syntax import EmitNode, SelectItem, SelectNode
 from eventide.sql.tokens import Edit, Span, split_commas, word
 
 _FRAMES = "RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW, or ROWS BETWEEN 10 PRECEDING AND CURRENT ROW"
@@ -34,26 +37,32 @@ _FRAMES = "RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW, or ROWS 
 class _Window:
     partition: tuple[str, ...]
     frame: Frame
+    order: tuple[SortItem, ...]  # of a change log; else it is the event time
 
 
-def lower_over(select: SelectNode, scope: Scope, state_ttl: int | None) -> Over:
-    if scope.op is not None:
+def lower_over(select: SelectNode, scope: Scope, emit: EmitNode, catalog: Composing) -> Over:
+    """Running aggregates: of rows that the watermark has passed; or as a change log, over change logs and with EMIT
+    CHANGES. A part of a statement that emits changes is one if it has another order than that of time.
+    """
+    needs_changes = scope.op is not None or (catalog.tells_changes and not _go_by_time(select, scope))
+    is_told = emit.mode is EmitMode.CHANGES or (emit.is_inner and needs_changes)
+    if scope.op is not None and not is_told:
         raise select.span.error(
-            "rows of a change log can be taken back, and running aggregates have come out by then",
-            "group without OVER, and EMIT CHANGES",
+            "rows of a change log can be taken back, and so can running aggregates over them",
+            "write EMIT CHANGES at the end",
         )
-    lowering = _Lowering(scope)
+    lowering, above = _Lowering(scope, is_told), above_changes(scope) if is_told else scope
     outputs: list[Named] = []
     for item in select.items:
         if not item.star and has_over(item.expression):
             outputs.append(Named(_name(item), lowering.expression(item.expression)))
         else:
-            outputs += project(scope, (item,)).outputs
+            outputs += project(above, (item,)).outputs
         twice = duplicate([output.name for output in outputs])
         if twice is not None:
             raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
-    window = lowering.window or _Window((), RangeFrame())
-    is_bounded = isinstance(window.frame, RangeFrame) and window.frame.preceding is not None
+    window = lowering.window or _Window((), RangeFrame(), ())
+    is_bounded = not is_told and isinstance(window.frame, RangeFrame) and window.frame.preceding is not None
     return Over(
         scope.relation,
         scope.logical_columns(),
@@ -62,7 +71,9 @@ def lower_over(select: SelectNode, scope: Scope, state_ttl: int | None) -> Over:
         tuple(lowering.aggregates),
         tuple(outputs),
         time=carried_time(scope),
-        ttl=None if is_bounded else state_ttl,
+        ttl=None if is_bounded else catalog.state_ttl,
+        order=window.order,
+        changes=scope.changes,
     )
 
 
@@ -76,8 +87,8 @@ def _name(item: SelectItem) -> str:
 class _Lowering:
     """The expressions above the frames; collects the aggregates, which all have the same window."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+    def __init__(self, scope: Scope, is_told: bool) -> None:
+        self.scope, self.is_told = scope, is_told
         self.window: _Window | None = None
         self.aggregates: list[AggregateCall] = []
 
@@ -102,7 +113,7 @@ class _Lowering:
             raise found.span.error(
                 "an aggregate with OVER and one without cannot be in one SELECT", "group in a subquery"
             )
-        window = _read_window(found.over, self.scope)
+        window = _read_window(found.over, self.scope, self.is_told)
         if self.window is not None and window != self.window:
             raise found.over.error(
                 "all aggregates of a SELECT have the same OVER", "make one stream for each, and join them"
@@ -118,28 +129,45 @@ class _Lowering:
         return rewrite(span, columns_of(self.scope))
 
 
-def _read_window(inside: Span, scope: Scope) -> _Window:
+def _parts(inside: Span) -> tuple[list[Span], Span, Cursor]:
+    """PARTITION BY, ORDER BY, and what is left for the frame."""
     cursor = Cursor(inside)
     partition: list[Span] = []
     if cursor.accept("PARTITION BY"):
         partition = split_commas(cursor.until(lambda at: at.at_words("ORDER BY"), "columns"))
     if not cursor.accept("ORDER BY"):
         raise inside.error("running aggregates need an order", HOW_TO_WRITE_OVER)
-    order = cursor.until(lambda at: at.at_words("ROWS") or at.at_words("RANGE"), "the event time")
-    _check_order(order, scope)
+    return partition, cursor.until(lambda at: at.at_words("ROWS") or at.at_words("RANGE"), "the event time"), cursor
+
+
+def _read_window(inside: Span, scope: Scope, is_told: bool) -> _Window:
+    partition, order, cursor = _parts(inside)
     frame = _read_frame(cursor) if cursor.peek() is not None else RangeFrame()
-    return _Window(tuple(rewrite(part, columns_of(scope)) for part in partition), frame)
+    if not is_told or (isinstance(frame, RangeFrame) and frame.preceding is not None):
+        _check_order(order, scope)
+    items = tuple(sort_item(part, scope) for part in split_commas(order)) if is_told else ()
+    return _Window(tuple(rewrite(part, columns_of(scope)) for part in partition), frame, items)
+
+
+def _go_by_time(select: SelectNode, scope: Scope) -> bool:
+    """Whether all aggregates of a SELECT are over rows in the order of their event time."""
+    found = [each.over for item in select.items if not item.star for each in find_aggregates(item.expression)]
+    return all(_is_time(_parts(inside)[1], scope) for inside in found if inside is not None)
+
+
+def _is_time(order: Span, scope: Scope) -> bool:
+    """Whether an order is that of the event time, ascending."""
+    is_ascending = len(order.tokens) > 1 and word(order.tokens[-1]) == "ASC"
+    reference = single_reference(order.part(0, len(order.tokens) - 1) if is_ascending else order)
+    found = None if reference is None else resolve(scope, reference)
+    if reference is not None and found is None:
+        raise unknown_column(scope, reference)
+    return found is not None and found[0].is_event_time
 
 
 def _check_order(order: Span, scope: Scope) -> None:
     """The only order in which rows are certain is that of the event time, ascending."""
-    is_ascending = len(order.tokens) > 1 and word(order.tokens[-1]) == "ASC"
-    column = order.part(0, len(order.tokens) - 1) if is_ascending else order
-    reference = single_reference(column)
-    found = None if reference is None else resolve(scope, reference)
-    if reference is not None and found is None:
-        raise unknown_column(scope, reference)
-    if found is None or not found[0].is_event_time:
+    if not _is_time(order, scope):
         known = [candidate.called for candidate in scope.columns if candidate.is_event_time]
         help = f"write ORDER BY {known[0]}" if known else "declare EVENT TIME in the source"
         raise order.error("running aggregates go by the event time, ascending", help)

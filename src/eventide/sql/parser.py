@@ -15,6 +15,7 @@ from eventide.sql.limits import check_text, check_tokens, too_deep
 from eventide.sql.options import SIDE_OPTIONS, STREAM_OPTIONS, Options, check_options, read_options
 from eventide.sql.query import parse_query
 from eventide.sql.statements import (
+    Alter,
     Create,
     CreateStream,
     CreateView,
@@ -31,8 +32,8 @@ from eventide.sql.tail import parse_tail
 from eventide.sql.tokens import Edit, Span, is_close, is_open, word
 
 _STATEMENTS = (
-    "CREATE SOURCE, CREATE STREAM, CREATE SINK, CREATE TABLE, CREATE VIEW, DROP, REFRESH TABLE, SHOW, DESCRIBE, "
-    "EXPLAIN, SELECT"
+    "CREATE SOURCE, CREATE STREAM, CREATE SINK, CREATE TABLE, CREATE VIEW, ALTER, DROP, REFRESH TABLE, SHOW, "
+    "DESCRIBE, EXPLAIN, SELECT"
 )
 _KINDS = ("SOURCE", "STREAM", "SINK", "TABLE", "VIEW")
 _ANY_KIND = "SOURCE, STREAM, SINK, TABLE or VIEW"
@@ -80,6 +81,8 @@ def _parse(span: Span) -> Statement:
         return _parse_select(span)
     if cursor.accept("CREATE"):
         return _parse_create(cursor)
+    if cursor.accept("ALTER"):
+        return _parse_alter(cursor)
     if cursor.accept("DROP"):
         return _parse_drop(cursor)
     if cursor.accept("SHOW"):
@@ -99,7 +102,9 @@ def _parse(span: Span) -> Statement:
 
 
 def _parse_create(cursor: Cursor) -> Create:
+    text = cursor.span.text
     or_replace = cursor.accept("OR", "REPLACE")
+    cursor, keep_state = _keep_state(cursor, or_replace)
     kind = next((kind for kind in _KINDS if cursor.accept(kind)), None)
     if kind is None:
         instead = "write CREATE SOURCE for input, CREATE STREAM for a query, CREATE SINK for output"
@@ -108,9 +113,11 @@ def _parse_create(cursor: Cursor) -> Create:
     if or_replace and if_not_exists:
         raise cursor.error("OR REPLACE and IF NOT EXISTS contradict each other", "keep one of them")
     name, token = object_name(cursor, kind.lower())
-    text = cursor.span.text
+    if keep_state and kind not in ("SOURCE", "STREAM"):
+        raise cursor.error(f"a {kind.lower()} keeps no state", "leave KEEP STATE out")
     if kind == "SOURCE":
-        return replace(parse_source(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
+        made = parse_source(cursor, name, token)
+        return replace(made, text=text, or_replace=or_replace, if_not_exists=if_not_exists, keep_state=keep_state)
     if kind == "SINK":
         return replace(parse_sink(cursor, name, token), or_replace=or_replace, if_not_exists=if_not_exists)
     if kind == "TABLE":
@@ -120,7 +127,36 @@ def _parse_create(cursor: Cursor) -> Create:
     options = check_options(read_options(cursor), {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
     cursor.expect("AS", help=f"write CREATE STREAM {name} AS SELECT ...")
     query = parse_query(cursor)
-    return CreateStream(text, name, query, parse_tail(cursor), options, or_replace, if_not_exists)
+    return CreateStream(text, name, query, parse_tail(cursor), options, or_replace, if_not_exists, keep_state)
+
+
+def _keep_state(cursor: Cursor, or_replace: bool) -> tuple[Cursor, bool]:
+    """The rest of the statement without KEEP STATE at its end, and whether that stands there."""
+    count = len(cursor.span.tokens)
+    if [word(token) for token in cursor.span.tokens[-2:]] != ["KEEP", "STATE"] or count < 4:
+        return cursor, False
+    if not or_replace:
+        raise cursor.span.part(count - 2, count).error(
+            "KEEP STATE is for a stream or a source that is replaced", "write CREATE OR REPLACE ... KEEP STATE"
+        )
+    rest = Cursor(cursor.span.part(0, count - 2))
+    rest.position = cursor.position
+    return rest, True
+
+
+def _parse_alter(cursor: Cursor) -> Alter:
+    kind = next((kind for kind in ("STREAM", "SOURCE") if cursor.accept(kind)), None)
+    if kind is None:
+        instead = "write ALTER STREAM name SET ('key' = 'value'); for other changes CREATE OR REPLACE ... KEEP STATE"
+        raise cursor.expected("STREAM or SOURCE", instead)
+    name, _ = cursor.name(f"the name of a {kind.lower()}")
+    if not cursor.at_words("SET"):
+        raise cursor.expected("SET", f"write ALTER {kind} {name} SET ('key' = 'value', ...)")
+    options = read_options(cursor, "SET")
+    cursor.end()
+    if kind == "STREAM":
+        options = check_options(options, {**STREAM_OPTIONS, **SIDE_OPTIONS}, "a stream")
+    return Alter(cursor.span.text, kind.lower(), name, options)
 
 
 def _view_query(cursor: Cursor, name: str) -> QueryNode:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError
-from eventide.plan.change_logs import CHANGE
 from eventide.plan.logical import Named, Rank, SortItem
 from eventide.plan.modes import EmitMode, RankFunction
 from eventide.plan.names import quoted
 from eventide.plan.places import PLACE, names_place, places_of
-from eventide.plan.stream_source import OP_COLUMN, WINDOW_TIME
+from eventide.plan.stream_source import WINDOW_TIME
+from eventide.sql.change_logs import above_changes
 from eventide.sql.cursor import Cursor
 from eventide.sql.event_times import carried_time
 from eventide.sql.relations import project
 from eventide.sql.scope import (
     Scope,
-    ScopeColumn,
     columns_of,
     duplicate,
     resolve,
@@ -53,7 +52,7 @@ def lower_rank(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int 
     windowed = problem is None
     if problem is not None and not emit.is_inner and emit.mode is not EmitMode.CHANGES:
         raise problem
-    above = scope if windowed else _with_op(scope)
+    above = scope if windowed else above_changes(scope)
     outputs: list[Named] = []
     for item in select.items:
         if not item.star and has_over(item.expression):
@@ -68,7 +67,7 @@ def lower_rank(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int 
         scope.logical_columns(),
         over.function,
         tuple(rewrite(part, columns_of(scope)) for part in over.partition),
-        tuple(_sort_item(part, scope) for part in over.order),
+        tuple(sort_item(part, scope) for part in over.order),
         tuple(outputs),
         time=carried_time(scope),
         windowed=windowed,
@@ -126,17 +125,9 @@ def _clauses(inside: Span) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     return tuple(partition), tuple(order)
 
 
-def _with_op(scope: Scope) -> Scope:
-    """What stands above a change log: op is that of what it tells, and not that of what it has read."""
-    op = ScopeColumn(CHANGE, "int", is_hidden=scope.op is None or scope.op.is_hidden, label=OP_COLUMN)
-    if scope.op is None:
-        return scope if scope.find(OP_COLUMN) is not None else replace(scope, columns=(*scope.columns, op))
-    return replace(scope, columns=tuple(op if column is scope.op else column for column in scope.columns))
-
-
 def _is_latest_first(over: _Over, scope: Scope) -> bool:
     """Whether rows are ordered by their time alone, the last first: then of several at that time the last to come."""
-    first = _sort_item(over.order[0], scope)
+    first = sort_item(over.order[0], scope)
     times = [quoted(column.name) for column in scope.columns if column.is_event_time]
     return len(over.order) == 1 and first.descending and first.sql in times
 
@@ -162,7 +153,7 @@ def _not_of_windows(over: _Over, scope: Scope) -> SqlError | None:
     return None
 
 
-def _sort_item(span: Span, scope: Scope) -> SortItem:
+def sort_item(span: Span, scope: Scope) -> SortItem:
     tokens, nulls_first = span.tokens, None
     if len(tokens) > 2 and word(tokens[-2]) == "NULLS" and word(tokens[-1]) in ("FIRST", "LAST"):
         nulls_first, span = word(tokens[-1]) == "FIRST", span.part(0, len(tokens) - 2)

@@ -23,6 +23,7 @@ class CreateSource:
     options: Options
     or_replace: bool = False
     if_not_exists: bool = False
+    keep_state: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class CreateStream:
     options: Options
     or_replace: bool = False
     if_not_exists: bool = False
+    keep_state: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,16 @@ class CreateView:
     def as_stream(self, emit: EmitNode) -> CreateStream:
         """The stream that reads all of it."""
         return CreateStream(self.text, self.name, self.query, emit, Options(self.query.span.sql, {}))
+
+
+@dataclass(frozen=True, eq=False)
+class Alter:
+    """ALTER STREAM or ALTER SOURCE name SET (...): other values for some options."""
+
+    text: str
+    kind: str  # source, stream
+    name: str
+    options: Options
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,4 +140,4 @@ class Select:
 
 
 Create = CreateSource | CreateStream | CreateSink | CreateTable | CreateView
-Statement = Create | Drop | RefreshTable | Show | Describe | Explain | Select
+Statement = Create | Alter | Drop | RefreshTable | Show | Describe | Explain | Select

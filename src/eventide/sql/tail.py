@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from eventide.errors import suggest
 from eventide.plan.modes import EmitMode
 from eventide.sql.create import object_name
 from eventide.sql.cursor import Cursor
+from eventide.sql.query import parse_query
 from eventide.sql.syntax import EmitNode
 from eventide.sql.tokens import Span
 
@@ -29,6 +31,16 @@ SPELLINGS = (
     "EMIT CHANGES",
     "EMIT FINAL",
 )
+
+
+def parse_tail_places(statement: Span) -> Mapping[str, Span]:
+    """Where the clauses of the tail of a CREATE STREAM stand."""
+    cursor = Cursor(statement)
+    while not cursor.at_words("AS"):
+        cursor.next()
+    cursor.next()
+    parse_query(cursor)
+    return parse_tail(cursor).places
 
 
 def parse_tail(cursor: Cursor) -> EmitNode:

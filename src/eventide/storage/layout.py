@@ -2,10 +2,11 @@
 
 catalog.json                 the SQL of every source, stream and sink
 lock                         held by the process that has the database open
+migration.json, before/      while streams begin anew: the catalog and the streams that they take the place of
 tables/NAME/                 versions of a table that is looked up
 sources/NAME/                rows written with db.write, one Arrow file per call
 streams/NAME$1, NAME$2, ...  inner streams: parts of its query that keep state; each folder is like that of a stream
-streams/NAME/plan.json       what the stream means, and its number of shards
+streams/NAME/plan.json       what the stream means, its number of shards, and which batch ran under which text
 streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream should take in
 streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
 streams/NAME/scans/          which files the fused scan of each source has found
@@ -40,7 +41,7 @@ class Layout:
 
         A folder that holds other things beside a checkpoint stays as it is.
         """
-        ours = {"catalog.json", "lock", "sources", "streams", "tables"}
+        ours = {"catalog.json", "lock", "sources", "streams", "tables", "migration.json", "before"}
         for folder in (self.root, self.root / "sources", self.root / "streams"):
             folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
             if folder != self.root or {path.name for path in folder.iterdir()} <= ours:
@@ -54,6 +55,14 @@ class Layout:
     @property
     def lock(self) -> Path:
         return self.root / "lock"
+
+    @property
+    def migration(self) -> Path:
+        return self.root / "migration.json"
+
+    @property
+    def before(self) -> Path:
+        return self.root / "before"
 
     def source(self, name: str) -> Path:
         return self.root / "sources" / name

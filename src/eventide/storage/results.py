@@ -33,7 +33,7 @@ class Account:
     events: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     watermark: int | None = None
-    sources: dict[str, dict[str, int]] = field(default_factory=dict)  # by name: watermark, max_timestamp_seen, flushed
+    sources: dict[str, dict[str, int]] = field(default_factory=dict)  # by name: watermark, max_timestamp_seen, …
     # by name of a source with limits: how many rows so far were admitted and rejected, tokens left
     admission: dict[str, dict[str, float]] = field(default_factory=dict)
     began: int | None = None  # when the batch did
@@ -74,15 +74,19 @@ class Results:
     def has_rows(self, batch: int, kind: str) -> bool:
         return self._path(batch, kind).exists()
 
+    def bytes(self, batch: int, kind: str) -> int:
+        """How long the stored rows of `kind` are; 0 if there are none."""
+        path = self._path(batch, kind)
+        return path.stat().st_size if path.exists() else 0
+
     def latest(self) -> Account | None:
         return self._latest
 
     def read(self, kind: str, schema: pa.Schema) -> pa.Table:
         """All rows of `kind` ("main" or "side") with the columns of `schema`, in the order of the batches."""
         paths = [self._path(batch, kind) for batch in list(self._batches)]
-        tables = [self._table(path) for path in paths if path.exists()]
-        # an earlier release may not have known all columns
-        return pa.concat_tables([schema.empty_table(), *tables], promote_options="default").select(schema.names)
+        tables = [fitted(self._table(path), schema) for path in paths if path.exists()]
+        return pa.concat_tables([schema.empty_table(), *tables])
 
     def _read_account(self, batch: int) -> Account:
         value: dict[str, Any] = read_json(self._account_path(batch))
@@ -110,6 +114,31 @@ class Results:
 
     def _account_path(self, batch: int) -> Path:
         return self.folder / f"{batch:012d}.json"
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows that an earlier text of the stream, or an earlier release, has given, with the columns of today.
+
+    What was not there then, or cannot be shown in today's type, is NULL.
+    """
+    columns = [
+        _fitted(table[field.name], field.type) if field.name in table.column_names else _nulls(table, field)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _fitted(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if values.type == kind:
+        return values
+    try:
+        return values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.chunked_array([pa.nulls(len(values), kind)])
+
+
+def _nulls(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
 
 
 def read_batch(folder: Path, batch: int, kind: str) -> pa.Table | None:

@@ -77,6 +77,15 @@ class BatchRunner(ABC):
         self.tables: Tables = {}  # those that rows are looked up in, as they are now
         self._newest: int | None = None  # the latest event time so far
 
+    def change(self, stream: Stream) -> None:
+        """Go on under another text of the stream, which must read the same sources."""
+        self.physical = plan(stream)
+        self._inputs = {f"input {number}": input for number, input in enumerate(self.physical.inputs)}
+        for name, input in self._inputs.items():
+            before, self._generators[name] = self._generators[name].current, WatermarkGenerator(_lag(input))
+            if before is not None:
+                self._generators[name].advance_to(before)
+
     @property
     def watermark(self) -> int | None:
         return self._propagator.global_watermark

@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, ROWTIME, SEQ, TS, Clock, Kernel, Output, iter_rows
+from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.state.memory_store import MemoryStore
+from eventide.plan.changes import lateness
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.logical import Stream
@@ -26,25 +28,39 @@ from eventide.testing.expressions import evaluate
 from eventide.testing.value_types import packed_types, result_type, typed
 from eventide.testing.values import micros_of
 
+FIRST = -(1 << 62)  # before all times: whatever waits, looks at its clock
+
 
 class KernelRunner(BatchRunner):
     """One kernel for all shards, as in a Spark task, and an in-memory store for each shard."""
 
     def __init__(self, stream: Stream, shards: int = 1, resolution: int = MILLISECOND) -> None:
         super().__init__(stream, resolution)
-        operator = self.physical.operator
-        sides = sorted({input.side for input in self.physical.inputs})
-        self._types = tuple(packed_types(self.physical, side) for side in sides)
-        results = {call.name: result_type(call, self._types[0]) for call in self.physical.aggregates}
-        condition = operator.condition if isinstance(operator, JoinRows) else None
-        compiled = None if condition is None else Condition(condition)
-        self.spec = kernel_spec(self.physical, KernelTypes(self._types, results, condition=compiled))
+        self.spec = self._spec()
         self.stores = [MemoryStore() for _ in range(shards)]
         self._kernel: Kernel = self.spec.build()
         self._wake_at: list[int | None] = [None] * shards
         self._gauges: list[dict[str, int]] = [{} for _ in range(shards)]
         self._told: int | None = None
         self._seq = 0
+
+    def _spec(self) -> IntakeSpec:
+        operator = self.physical.operator
+        sides = sorted({input.side for input in self.physical.inputs})
+        self._types = tuple(packed_types(self.physical, side) for side in sides)
+        results = {call.name: result_type(call, self._types[0]) for call in self.physical.aggregates}
+        condition = operator.condition if isinstance(operator, JoinRows) else None
+        compiled = None if condition is None else Condition(condition)
+        return kernel_spec(self.physical, KernelTypes(self._types, results, condition=compiled))
+
+    def change(self, stream: Stream) -> None:
+        """Go on from the stores under another text; as on Spark, all shards are woken then."""
+        before, layout, late = self.spec.past, self.spec.layout, lateness(self.physical.stream)
+        super().change(stream)
+        past = before.followed_by(layout, None if self.watermark is None else self.watermark - late)
+        self.spec = self._spec().continuing(past)
+        self._kernel = self.spec.build()
+        self._wake_at = [FIRST] * len(self.stores)
 
     @property
     def output_watermark(self) -> int | None:

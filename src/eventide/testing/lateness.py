@@ -87,9 +87,12 @@ class AllowedLatenessTracker(Generic[Window]):
         if allowed_lateness < 0:
             raise OptionError("allowed lateness cannot be negative")
         self._lateness = allowed_lateness
+        self.passed: int | None = None  # what ends by then is closed, whatever the lateness
         self._ends: dict[Window, int] = {}
 
     def is_open(self, end: int, watermark: int | None) -> bool:
+        if self.passed is not None and end <= self.passed:
+            return False
         return watermark is None or watermark < end + self._lateness
 
     def track(self, window: Window, end: int) -> None:

@@ -17,11 +17,11 @@ from eventide.testing.operators import (
     Panes,
     PlainForward,
     Sessions,
-    Slides,
 )
-from eventide.testing.over import Frames
+from eventide.testing.over import ChangingFrames, Frames
 from eventide.testing.ranking import RankChanges, Ranking
 from eventide.testing.session_join import SessionJoin
+from eventide.testing.slides import Slides
 
 
 def operator(physical: Physical) -> Operator:
@@ -35,8 +35,9 @@ def operator(physical: Physical) -> Operator:
         case RankRows(told=told):
             rank = physical.operator
             return Ranking(physical, rank) if told is None else RankChanges(physical, rank, told)
-        case OverRows():
-            return Frames(physical, physical.operator)
+        case OverRows(order=order):
+            over = physical.operator
+            return ChangingFrames(physical, over) if order else Frames(physical, over)
 
 
 def _windows(physical: Physical, window: Window) -> Operator:

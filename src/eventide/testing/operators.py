@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventide.kernels.contract import ROWTIME
+from eventide.plan.identity import aggregate_identities
 from eventide.plan.modes import EmitMode
-from eventide.plan.physical import AggregateWindows, Physical
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded
+from eventide.plan.physical import AggregateWindows, PackedAggregate, Physical
+from eventide.plan.windows import Cumulate, Hop, Session, Tumble, Unbounded
 from eventide.testing.aggregates import frozen, result
+from eventide.testing.expressions import evaluate, unsupported
 from eventide.testing.lateness import AllowedLatenessTracker, SideOutputRouter
 from eventide.testing.values import moment
 
@@ -32,6 +34,7 @@ class Timed:
     packed: Mapping[str, Any]
     original: Mapping[str, Any]
     input: int = 0  # the number of the input that it came from
+    known: frozenset[str] = frozenset()  # the aggregates that the stream had when it came
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,27 @@ class Operator(ABC):
     def flush(self, until: int) -> None:  # noqa: B027
         """Emit what has begun by `until`."""
 
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        """Take over what another text of the stream has left, under this watermark."""
+        raise unsupported(f"a change of {type(before).__name__}")
+
+    def repacked(self, row: Timed) -> Timed:
+        """A row that came under another text, with the columns of this one."""
+        input = self.physical.inputs[row.input]
+        original = {column.name: row.original.get(column.name) for column in input.columns}
+        values = {name.lower(): value for name, value in original.items()}
+        packed = {named.name: evaluate(named.sql, values) for named in input.packed}
+        return replace(row, packed=packed, original=original)
+
 
 def forwarded(row: Timed) -> dict[str, Any]:
     return {**row.original, ROWTIME: moment(row.time)}
 
 
 class PlainForward(Operator):
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        """Nothing is kept."""
+
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         self.emitted += [forwarded(row) for row in rows]
 
@@ -105,6 +123,10 @@ class OrderedForward(Operator):
     def flush(self, until: int) -> None:
         self._flushed = until
         self.pass_time(until)
+
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        if isinstance(before, OrderedForward):
+            self._waiting, self._flushed = [self.repacked(row) for row in before._waiting], before._flushed
 
 
 # Windows --------------------------------------------------------------------------------------------------------------
@@ -148,6 +170,19 @@ class Windows(Operator):
         self.lateness = 0 if self.mode is EmitMode.FINAL else physical.emit.allowed_lateness
         self.tracker: AllowedLatenessTracker[Held] = AllowedLatenessTracker(self.lateness)
         self.open: list[Held] = []
+        self._meaning = aggregate_identities(physical)
+
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        if not isinstance(before, Windows):
+            raise unsupported("a change of the operator")
+        ended = [] if watermark is None else [watermark - before.lateness]
+        passed = ended if before.tracker.passed is None else [*ended, before.tracker.passed]
+        self.tracker.passed = max(passed, default=None)
+        for held in before.open:
+            held.rows = [self.repacked(row) for row in held.rows]
+            held.shown = [{**self.row_of(held), "emit_epoch": row["emit_epoch"]} for row in held.shown]
+            self.open.append(held)
+            self.tracker.track(held, held.end)
 
     def key_of(self, row: Timed) -> Any:
         return frozen([row.packed[key.sql] for key in self.physical.inputs[0].keys])
@@ -218,14 +253,19 @@ class Windows(Operator):
         """These windows have emitted their results early, and take no more rows."""
 
     def results(self, held: Held) -> dict[str, Any]:
-        packed, times = [row.packed for row in held.rows], [row.time for row in held.rows]
-        return {call.name: result(call, packed, times) for call in self.aggregates}
+        return {call.name: self.result_of(call, held.rows) for call in self.aggregates}
 
     def row_of(self, held: Held) -> dict[str, Any]:
         keys = {f"__k{number}": held.rows[0].packed[key.sql] for number, key in enumerate(self.physical.inputs[0].keys)}
         results = self.results(held)
         head = {"window_start": moment(held.start), "window_end": moment(held.end), "emit_epoch": held.epoch, "op": 1}
         return {**head, **keys, **results}
+
+    def result_of(self, call: PackedAggregate, rows: list[Timed]) -> Any:
+        """NULL if a row came when the stream did not have the aggregate."""
+        if any(self._meaning[call.name] not in row.known for row in rows):
+            return None
+        return result(call, [row.packed for row in rows], [row.time for row in rows])
 
     def _emit(self, chosen: list[Held]) -> None:
         for held in chosen:
@@ -261,6 +301,11 @@ class Panes(Windows):
     @property
     def horizon(self) -> int:
         return self._size + self.lateness
+
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        super().go_on_from(before, watermark)
+        if isinstance(before, Panes):
+            self._flushed = before._flushed
 
     def windows(self, time: int) -> list[tuple[int, int]]:
         """(start, end) of the windows that hold this time."""
@@ -328,6 +373,11 @@ class Sessions(Windows):
     def horizon(self) -> int:
         return self._gap + self.lateness
 
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        super().go_on_from(before, watermark)
+        if isinstance(before, Sessions):
+            self._flushed = before._flushed
+
     def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
         self._flushed = [held for held in self._flushed if self.tracker.is_open(held.end, watermark)]
         joining = []
@@ -389,50 +439,6 @@ class Sessions(Windows):
     def _refuse(self, island: Held, kind: str, reason: str) -> None:
         for row in island.rows:
             self.sides.route(kind, Refused(row, reason))
-
-
-class Slides(Windows):
-    """Every row asks for the aggregate over [t - lookback, t + lookahead], both ends included, of its group."""
-
-    def __init__(self, physical: Physical, window: Slide) -> None:
-        super().__init__(physical)
-        self._lookback, self._lookahead = window.lookback, window.lookahead
-        self._rows: list[Timed] = []
-        self._epochs: dict[Any, int] = {}
-
-    @property
-    def horizon(self) -> int:
-        return (self._lookahead or 0) + self.lateness
-
-    def assign(self, rows: list[Timed], watermark: int | None) -> list[Held]:
-        asked = []
-        for row in rows:
-            end = row.time + (self._lookahead or 0)
-            if self.tracker.is_open(end, watermark):
-                self._rows.append(row)
-                asked.append(Held(self.key_of(row), row.time - self._lookback, end))
-            else:
-                self.sides.route("late", Refused(row, LATE))
-        if self._lookahead is None:
-            self._emit(asked)
-            return []
-        self.open += asked
-        return asked
-
-    def begins(self, held: Held) -> int:
-        return held.start + self._lookback
-
-    def output_watermark(self, watermark: int) -> int:
-        return watermark - self.horizon
-
-    def remember_flushed(self, begun: list[Held], until: int) -> None:
-        """Rows are kept: later ones may reach back to them."""
-
-    def row_of(self, held: Held) -> dict[str, Any]:
-        within = [row for row in self._rows if self.key_of(row) == held.key and held.start <= row.time <= held.end]
-        place = (held.key, held.start)
-        self._epochs[place] = self._epochs.get(place, -1) + 1
-        return super().row_of(replace(held, rows=within, epoch=self._epochs[place]))
 
 
 class Groups(Windows):

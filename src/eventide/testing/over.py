@@ -8,7 +8,8 @@ from typing import Any
 from eventide.plan.physical import OverRows, Physical
 from eventide.plan.windows import RangeFrame
 from eventide.testing.aggregates import frozen, result
-from eventide.testing.operators import BEHIND, Operator, Refused, Timed, forwarded
+from eventide.testing.operators import BEHIND, Operator, Refused, Timed, forwarded, put
+from eventide.testing.ranking import Partition, in_order
 
 
 @dataclass
@@ -60,3 +61,53 @@ class Frames(Operator):
             return [each for each in rows if least <= each.time <= row.time]
         place = next(number for number, each in enumerate(rows) if each is row)
         return rows[0 if preceding is None else max(0, place - preceding) : place + 1]
+
+
+class ChangingFrames(Operator):
+    """The same as a change log: rows in any order, told anew when their frame changes."""
+
+    def __init__(self, physical: Physical, over: OverRows) -> None:
+        super().__init__(physical)
+        self._over = over
+        self._partitions: dict[Any, Partition] = {}
+
+    def take(self, rows: list[Timed], watermark: int | None) -> None:
+        touched: dict[Any, Partition] = {}
+        for row in rows:
+            key = frozen([row.packed[each.sql] for each in self.physical.inputs[0].keys])
+            partition = self._partitions.setdefault(key, Partition(newest=row.time))
+            partition.newest = max(partition.newest, row.time)
+            put(partition.rows, row, self.physical.inputs[0].changes)
+            touched[key] = partition
+        for key, partition in touched.items():
+            self.emitted += partition.tell(self._now(partition.rows))
+            if not partition.rows:
+                del self._partitions[key]
+
+    def pass_time(self, watermark: int) -> None:
+        ttl = self._over.ttl
+        if ttl is not None:
+            self._partitions = {key: each for key, each in self._partitions.items() if each.newest + ttl > watermark}
+
+    def _now(self, rows: list[Timed]) -> list[tuple[Any, dict[str, Any]]]:
+        ordered = in_order(self._over.order, rows)
+        now = []
+        for place, row in enumerate(ordered):
+            frame = self._frame(ordered, place)
+            packed, times = [each.packed for each in frame], [each.time for each in frame]
+            results = {call.name: result(call, packed, times) for call in self._over.aggregates}
+            mark = frozen([*(row.packed[name] for name in self._over.shown), *results.values()])
+            now.append((mark, {**forwarded(row), **results}))
+        return now
+
+    def _frame(self, ordered: list[Timed], place: int) -> list[Timed]:
+        preceding = self._over.frame.preceding
+        if not isinstance(self._over.frame, RangeFrame):
+            return ordered[0 if preceding is None else max(0, place - preceding) : place + 1]
+        own = self._value(ordered[place])
+        last = max(number for number, each in enumerate(ordered) if self._value(each) == own)
+        least = None if preceding is None else ordered[place].time - preceding
+        return [each for each in ordered[: last + 1] if least is None or each.time >= least]
+
+    def _value(self, row: Timed) -> Any:
+        return frozen([row.packed[key.column] for key in self._over.order])

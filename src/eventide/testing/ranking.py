@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from eventide.plan.physical import Physical, RankRows, ToldPlaces
+from eventide.plan.physical import Physical, RankRows, SortColumn, ToldPlaces
 from eventide.testing.aggregates import frozen
 from eventide.testing.operators import LATE, Operator, Refused, Timed, forwarded, put
 
@@ -26,6 +26,10 @@ class Ranking(Operator):
             else:
                 self.waiting.append(row)
 
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        if isinstance(before, Ranking):
+            self.waiting, self.passed = [self.repacked(row) for row in before.waiting], before.passed
+
     def pass_time(self, watermark: int) -> None:
         self._release(watermark - 1 - self.lateness)
 
@@ -44,13 +48,19 @@ class Ranking(Operator):
             self.emitted += [{**forwarded(row), "__place": place} for row, place in placed(self.rank, rows)]
 
 
-def placed(rank: RankRows, rows: list[Timed]) -> list[tuple[Timed, int]]:
-    """Rows with their places, best first; of equal ones in the order in which they are given."""
-    for key in reversed(rank.order):
+def in_order(order: tuple[SortColumn, ...], rows: list[Timed]) -> list[Timed]:
+    """Rows sorted; equal ones stay in the order in which they are given."""
+    for key in reversed(order):
         known = [row for row in rows if row.packed[key.column] is not None]
         nulls = [row for row in rows if row.packed[key.column] is None]
         known = sorted(known, key=lambda row: row.packed[key.column], reverse=key.descending)
         rows = [*nulls, *known] if key.nulls_first else [*known, *nulls]
+    return rows
+
+
+def placed(rank: RankRows, rows: list[Timed]) -> list[tuple[Timed, int]]:
+    """Rows with their places, best first; of equal ones in the order in which they are given."""
+    rows = in_order(rank.order, rows)
     found: list[tuple[Timed, int]] = []
     distinct: list[Any] = []
     first = 0
@@ -65,12 +75,25 @@ def placed(rank: RankRows, rows: list[Timed]) -> list[tuple[Timed, int]]:
 
 
 @dataclass(eq=False)
-class _Partition:
+class Partition:
     """Rows in the order of arrival, what was told of them, and the time of the newest."""
 
     rows: list[Timed] = field(default_factory=list)
     told: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)  # what makes it differ, and the row
     newest: int = 0
+
+    def tell(self, now: list[tuple[Any, dict[str, Any]]]) -> list[dict[str, Any]]:
+        """The changes that make of what was told what is there now."""
+        left, come = list(self.told), []
+        self.told = []
+        for identity, given in now:
+            known = next((each for each in left if each[0] == identity), None)
+            if known is None:
+                come.append({**given, "__op": 1})
+            else:
+                left.remove(known)
+            self.told.append(known or (identity, given))
+        return [*({**given, "__op": -1} for _, given in left), *come]
 
 
 class RankChanges(Operator):
@@ -79,39 +102,31 @@ class RankChanges(Operator):
     def __init__(self, physical: Physical, rank: RankRows, told: ToldPlaces) -> None:
         super().__init__(physical)
         self.rank, self.told = rank, told
-        self.partitions: dict[Any, _Partition] = {}
+        self.partitions: dict[Any, Partition] = {}
 
     def take(self, rows: list[Timed], watermark: int | None) -> None:
-        touched: dict[Any, _Partition] = {}
+        touched: dict[Any, Partition] = {}
         for row in rows:
             key = frozen([row.packed[each.sql] for each in self.physical.inputs[0].keys])
-            partition = self.partitions.setdefault(key, _Partition(newest=row.time))
+            partition = self.partitions.setdefault(key, Partition(newest=row.time))
             partition.newest = max(partition.newest, row.time)
             put(partition.rows, row, self.physical.inputs[0].changes)
             touched[key] = partition
-        gone, come = [], []
         for key, partition in touched.items():
-            before, now = partition.told, self._now(partition)
-            left = list(before)
-            partition.told = []
-            for mark, given in now:
-                known = next((each for each in left if each[0] == mark), None)
-                if known is None:
-                    come.append({**given, "__op": 1})
-                else:
-                    left.remove(known)
-                partition.told.append(known or (mark, given))
-            gone += [{**given, "__op": -1} for _, given in left]
+            self.emitted += partition.tell(self._now(partition))
             if not partition.rows:
                 del self.partitions[key]
-        self.emitted += [*gone, *come]
+
+    def go_on_from(self, before: Operator, watermark: int | None) -> None:
+        if isinstance(before, Ranking):
+            self.waiting, self.passed = [self.repacked(row) for row in before.waiting], before.passed
 
     def pass_time(self, watermark: int) -> None:
         ttl = self.told.ttl
         if ttl is not None:
             self.partitions = {key: each for key, each in self.partitions.items() if each.newest + ttl > watermark}
 
-    def _now(self, partition: _Partition) -> list[tuple[Any, dict[str, Any]]]:
+    def _now(self, partition: Partition) -> list[tuple[Any, dict[str, Any]]]:
         rows = partition.rows[::-1] if self.told.latest_first else partition.rows
         found = [(row, place) for row, place in placed(self.rank, rows) if self.told.first <= place <= self.told.last]
         return [

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventide.plan.co_location import late_policy
+from eventide.plan.identity import aggregate_identities
 from eventide.plan.logical import Stream
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.physical import Physical
@@ -35,6 +36,15 @@ class ReferenceModel(BatchRunner):
         self._handler = _handler(self.physical)
         self._seen: dict[object, list[_Seen]] = {}  # by id, the rows that were used
         self._keeps_late = self.physical.emit.mode is not EmitMode.FINAL
+        self._known = frozenset(aggregate_identities(self.physical).values())
+
+    def change(self, stream: Stream) -> None:
+        before = self._operator
+        super().change(stream)
+        self._operator, self._handler = operator(self.physical), _handler(self.physical)
+        self._keeps_late = self.physical.emit.mode is not EmitMode.FINAL
+        self._known = frozenset(aggregate_identities(self.physical).values())
+        self._operator.go_on_from(before, self.watermark)
 
     @property
     def is_open(self) -> bool:
@@ -52,7 +62,7 @@ class ReferenceModel(BatchRunner):
         for arrival in arrivals:
             time = self._admit(arrival, watermark, step)
             if time is not None:
-                rows.append(Timed(time, arrival.packed, arrival.original, arrival.input))
+                rows.append(Timed(time, arrival.packed, arrival.original, arrival.input, self._known))
         self._operator.take(rows, watermark)
         self._collect(step)
         refused = sum(step.counts[kind] for kind in ("late", "duplicate", "error", "evicted"))

@@ -130,3 +130,19 @@ def test_the_example_of_the_page_runs(broker: Broker, db_factory: DatabaseFactor
     db.tick()
     found = [(message.key(), json.loads(message.value())["total"]) for message in broker.read("totals")]
     assert sorted(found) == [(b"ann", 1.5), (b"bob", 1.5)]  # at 12:01:55 only the first minute has closed
+
+
+def test_a_silent_partition_holds_nobody_back_after_the_idle_timeout(
+    broker: Broker, new_topic: NewTopic, db_factory: DatabaseFactory
+) -> None:
+    topic = new_topic(3)
+    broker.send(topic, clicks("a", 0, 20), 0)
+    broker.send(topic, clicks("b", 0, 3), 1)
+    db = db_factory()
+    db.execute(f"""
+        CREATE SOURCE clicks (k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('connector' = 'kafka',
+            'servers' = '{broker.address}', 'topic' = '{topic}', 'idle_timeout' = '0 seconds');
+        CREATE STREAM counted AS SELECT k, count(*) AS n FROM clicks GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)""")
+    db.tick()
+    assert db.watermark("counted") == 19_000
+    assert sorted((row["k"], row["n"]) for row in db.read("counted")) == [("a", 5), ("a", 5), ("a", 5), ("b", 3)]

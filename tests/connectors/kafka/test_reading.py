@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from eventide.connectors.kafka.data_source import FusedTopics, TopicSettings
+from eventide.connectors.kafka.data_source import SETTINGS, FusedTopics, TopicSettings
 from eventide.connectors.kafka.offsets import TopicChoice
 from eventide.connectors.paced_reader import PacedReader, ReadAllAvailable, ReadLimit, ReadMaxRows
 from eventide.errors import OptionError, SourceError
@@ -50,7 +50,7 @@ def settings(broker: Broker, folder: Path, *topics: str, **more: Any) -> TopicSe
 
 
 def opened(settings: TopicSettings) -> PacedReader:
-    reader = FusedTopics({"settings": base64.b64encode(pickle.dumps(settings)).decode()}).streamReader(None)  # type: ignore[arg-type]
+    reader = FusedTopics({SETTINGS: base64.b64encode(pickle.dumps(settings)).decode()}).streamReader(None)  # type: ignore[arg-type]
     assert isinstance(reader, PacedReader)
     return reader
 

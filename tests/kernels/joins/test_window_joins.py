@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from eventide.kernels.contract import Clock
+from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.joins import OverlappingPanes, SameWindow
 from eventide.plan.windows import Cumulate, Hop, Tumble
-from tests.kernels.harness import Driver, join_spec
+from tests.kernels.harness import Driver, join_spec, table
 
 SECOND = SameWindow(Tumble(1000))
 
@@ -151,3 +153,16 @@ def test_a_window_that_has_closed_is_settled_before_rows_of_the_same_batch_are_t
     join.batch([(100, "a", 1)])
     assert join.batch([], watermark=1000, right=[(100, "a", 2)]) == [(0, 1000, 100, "a", 1, None)]
     assert join.counts["late"] == 1
+
+
+@pytest.mark.parametrize("kind", ["left semi", "left anti"])
+def test_a_row_with_very_many_partners_is_known_to_have_one_without_asking_all(kind: str) -> None:
+    """A pane of one key: of the hundred million pairs none but the first of each row is looked at."""
+    count = 10_000
+    kernel, store = join_spec(SameWindow(Tumble(10**9)), kind).build(), MemoryStore()
+    rows = [table([(ts, "a", ts) for ts in range(count)]) for _ in (0, 1)]
+    output = kernel.on_rows({0: rows[0]}, Clock(None, 0), store)
+    output = output.merge(kernel.on_rows({1: rows[1]}, Clock(None, 0), store))
+    output = output.merge(kernel.on_time(Clock(10**9, 0), store))
+    assert sum(given.num_rows for given in output.main) == (count if kind == "left semi" else 0)
+    assert output.events["pairs"] <= 2 * count

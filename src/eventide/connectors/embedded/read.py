@@ -20,6 +20,8 @@ from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.storage.inbox import SPARK_SCHEMA, STREAM_KINDS
 from eventide.storage.spool import Spool, read_rows
+from eventide.tasks.early_shedding import EarlyShedding
+from eventide.tasks.surveying import left_out_seq
 
 _EXPANDED = "seq long, received long, row string"
 _EXPANDED_ARROW = pa.schema([("seq", pa.int64()), ("received", pa.int64()), ("row", pa.string())])
@@ -28,18 +30,31 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True)
 class Expand:
-    """A function for mapInArrow: inbox entries → the rows of the spool files they name."""
+    """A function for mapInArrow: inbox entries → the rows of the spool files they name.
+
+    With `shedding` some rows are left out; behind them stands a row that only says, by its seq, how many.
+    """
 
     folder: str
+    shedding: EarlyShedding | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spool = Spool(Path(self.folder))
         for batch in batches:
-            for number in batch.column("number").to_pylist():
-                table = read_rows(spool.rows_path(number))
-                seq = pc.add(table["seq"], number << 32)
+            for entry in batch.to_pylist():
+                table = read_rows(spool.rows_path(entry["number"]))
+                seq = pc.add(table["seq"], entry["number"] << 32)
                 rows = pa.table([seq, table["received_at"], table["row"]], schema=_EXPANDED_ARROW)
+                rows = rows if self.shedding is None else _without(self.shedding, rows, entry["now"])
                 yield from rows.to_batches(max_chunksize=_CHUNK)
+
+
+def _without(shedding: EarlyShedding, rows: pa.Table, now: int) -> pa.Table:
+    found = shedding.kept(rows["seq"], now)
+    if found is None:
+        return rows
+    count = pa.table([[left_out_seq(found[1])], [now], [None]], schema=_EXPANDED_ARROW)
+    return pa.concat_tables([rows.filter(found[0]), count])
 
 
 def inbox_frame(context: SourceContext) -> DataFrame | None:
@@ -54,8 +69,12 @@ def inbox_frame(context: SourceContext) -> DataFrame | None:
 
 def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
     schema = user_schema(source)
-    entries = inbox.where((F.col("source") == source.name) & (F.col("kind") == "rows")).select("number")
-    expanded = entries.mapInArrow(Expand(str(context.spool(source.name))), _EXPANDED)
+    chosen = inbox.where((F.col("source") == source.name) & (F.col("kind") == "rows"))
+    entries = chosen.select("number", F.unix_micros(F.current_timestamp()).alias("now"))
+    shedding = None
+    if context.orders is not None and source.admission is not None:
+        shedding = EarlyShedding(context.orders, source.admission)
+    expanded = entries.mapInArrow(Expand(str(context.spool(source.name)), shedding), _EXPANDED)
     decoding = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
     decoded = expanded.select("seq", "received", F.from_json("row", decoding, options).alias("value"))

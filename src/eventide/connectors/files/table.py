@@ -23,6 +23,9 @@ _SHOWN = 200  # characters of a row that did not decode
 def read_table(spark: SparkSession, table: Table) -> pa.Table:
     """The rows of a table as its files have them now. A row that does not decode is an error: it would be missed."""
     source = _opened(table)
+    if _is_missing(source.options["path"]):
+        path = table.options["path"]
+        raise SourceError(f"table {table.name}: the path {path} does not exist", help="put a file or a folder there")
     schema = user_schema(source)
     context = SourceContext(spark, None, Path(), streaming=False)
     found = read.load(context, source, schema.names).toArrow()
@@ -38,14 +41,23 @@ def read_table(spark: SparkSession, table: Table) -> pa.Table:
 
 def fingerprint(table: Table) -> str | None:
     """Something that changes when the files do; None if only reading them tells."""
-    local = re.sub(r"^file:(//)?(?=/)", "", _opened(table).options["path"])
-    root = Path(local)
+    root = _local(_opened(table).options["path"])
     if not root.exists():
         return None
     files = sorted(path for path in (root.rglob("*") if root.is_dir() else [root]) if path.is_file())
     stats = [(str(path), path.stat()) for path in files]
     facts = [(name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+def _local(path: str) -> Path:
+    return Path(re.sub(r"^file:(//)?(?=/)", "", path))
+
+
+def _is_missing(path: str) -> bool:
+    """Whether nothing is there; of other file systems, and of patterns, Spark knows."""
+    is_local = "://" not in str(_local(path)) and not any(mark in path for mark in "*?[{")
+    return is_local and not _local(path).exists()
 
 
 def _opened(table: Table) -> Source:

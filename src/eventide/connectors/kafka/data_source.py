@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eventide.plan.positions import Position
     from eventide.tasks.fused_scan import FusedScan
 
+SETTINGS = "secret_settings"  # an option whose name tells Spark not to show it: it may hold passwords
 _OFFSETS, _AT = "offsets", "at"  # of a batch: where it ends, and its time
 _FRESH = 0.02  # seconds for which what the brokers have told is taken for true
 _BYTES = 256  # of a message, as the pacing counts them
@@ -62,7 +63,7 @@ class FusedTopics(DataSource):
         return "eventide_fused_topics"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return _Reader(self.options["settings"])
+        return _Reader(self.options[SETTINGS])
 
 
 @dataclass

@@ -20,7 +20,7 @@ from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.stream_source import IS_LATE, OP_COLUMN, ROWTIME_COLUMN, STREAM, TIME_COLUMNS
 from eventide.storage.payloads import late_rows_with_times
-from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, read_batch
+from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, fitted, read_batch
 
 _SEQ = "__number"
 _CHUNK = 65_536
@@ -54,10 +54,10 @@ class ReadBatches:
             rows, times = found, found[OUTPUT_TIME].cast(pa.timestamp("us", tz="UTC"))
         hidden = {**dict.fromkeys(TIME_COLUMNS, times), OP_COLUMN: OUTPUT_OP}
         shown = set(rows.column_names)
-        columns = [
-            rows[field.name] if field.name in shown else _unseen(rows, hidden[field.name]) for field in self.schema
-        ]
-        return pa.table(columns, schema=self.schema)
+        for field in self.schema:
+            if field.name not in shown and field.name in hidden:
+                rows = rows.append_column(field.name, _unseen(rows, hidden[field.name]))
+        return fitted(rows, self.schema)
 
 
 def _unseen(rows: pa.Table, values: pa.ChunkedArray | str) -> pa.ChunkedArray:

@@ -35,6 +35,8 @@ class AggregateSpec:
     parameters: tuple[str, ...] = ()
     user: UserAggregate | None = None  # the implementation, if it is not built in
     state_type: pa.DataType | None = None  # the type of its state
+    identity: str = ""  # what it means, over the columns of the sources: the same in all texts of a stream
+    begun_late: bool = False  # whether some of the state that is kept may be without it
 
     def describe(self) -> str:
         """Text that changes if and only if the state would mean something else."""
@@ -74,6 +76,12 @@ class Aggregate(ABC):
     def merge(self, states: Sequence[pa.Array], reduced: list[pa.Array], segments: Segments | None) -> list[pa.Array]:
         """State columns, one value per group, from several partial states per group."""
         return reduced
+
+    def nothing(self, count: int) -> list[pa.Array]:
+        """State columns of groups of which it has seen no rows."""
+        return [
+            pa.array([[]] * count, kind) if pa.types.is_list(kind) else pa.nulls(count, kind) for kind in self.state
+        ]
 
     @abstractmethod
     def final(self, states: Sequence[pa.Array]) -> pa.Array:

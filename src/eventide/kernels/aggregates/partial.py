@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.aggregates.base import AggregateSpec
+from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.aggregates.registry import build_aggregate, build_retractable
 from eventide.kernels.contract import KEY, TS
+from eventide.kernels.state.codec import Earlier
+from eventide.kernels.state.past import Part, Past, StateLayout
 from eventide.kernels.vector.columns import Mask, column, ints, normalised, sort_order, typed
 from eventide.kernels.vector.grouping import Reduction, group_rows
 
@@ -60,6 +62,34 @@ class Aggregation:
         self.schema = pa.schema(
             [*[pa.field(name, pa.int64()) for name in self.lead], *self.key_fields, *states, *left, *status]
         )
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What of a partial table another text of the stream may have, too."""
+        return tuple(part_of(aggregate) for aggregate in self._aggregates)
+
+    def earlier(self, past: Past) -> tuple[Earlier, ...]:
+        """How partial tables of earlier texts become such of this one."""
+        return tuple(self._earlier(layout) for layout in past.layouts)
+
+    def _earlier(self, layout: StateLayout) -> Earlier:
+        states = [
+            pa.field(f"s{n}_{m}", kind) for n, part in enumerate(layout.parts) for m, kind in enumerate(part.types)
+        ]
+        head, tail = len(self.lead) + len(self.keys), len(self.status) + (self.changes is not None)
+        fields = list(self.schema)
+        schema = pa.schema([*fields[:head], *states, *fields[len(fields) - tail :]])
+        place = {part.identity: (n, part) for n, part in reversed(list(enumerate(layout.parts)))}
+
+        def renewed(table: pa.Table) -> pa.Table:
+            found = [
+                _continued(aggregate, table, *place.get(part_of(aggregate).identity, (0, None)))
+                for aggregate in self._aggregates
+            ]
+            rest = table.columns[table.num_columns - tail :]
+            return self._table([*table.columns[:head], *(state for states in found for state in states), *rest])
+
+        return Earlier(layout.fingerprint, schema, renewed)
 
     @property
     def is_simple(self) -> bool:
@@ -141,6 +171,21 @@ class Aggregation:
     def _table(self, columns: Sequence[pa.Array]) -> pa.Table:
         arrays = [typed(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def part_of(aggregate: Aggregate) -> Part:
+    spec = aggregate.spec
+    return Part(f"{spec.identity} {spec.describe()}", aggregate.state, spec.begun_late)
+
+
+def _continued(aggregate: Aggregate, table: pa.Table, number: int, part: Part | None) -> list[pa.Array]:
+    """The states of an aggregate in a table that may know it, with or without the mark that it began late."""
+    if part is None:
+        return aggregate.nothing(table.num_rows)
+    states = [column(table, f"s{number}_{m}") for m in range(len(part.types))]
+    if aggregate.spec.begun_late and not part.begun_late:
+        states.append(pa.array(np.zeros(table.num_rows, np.int8)))
+    return states
 
 
 def _split(arrays: list[pa.Array], plans: Sequence[Sequence[Reduction]]) -> list[list[pa.Array]]:

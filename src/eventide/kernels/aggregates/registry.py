@@ -7,6 +7,7 @@ from collections.abc import Callable
 from eventide.errors import OptionError, suggest
 from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.aggregates.basic import Average, Count, Extreme, Sum, Truth
+from eventide.kernels.aggregates.begun_late import BegunLate
 from eventide.kernels.aggregates.chosen import FIRST, LAST, Chosen
 from eventide.kernels.aggregates.collected import CollectList
 from eventide.kernels.aggregates.counted import Mode, Percentile
@@ -83,6 +84,10 @@ def can_retract(function: str) -> bool:
 
 def build_retractable(spec: AggregateSpec) -> Aggregate:
     """The computation for a spec over a change log: its last input is the op of each row."""
+    return BegunLate(_build_retractable(spec)) if spec.begun_late else _build_retractable(spec)
+
+
+def _build_retractable(spec: AggregateSpec) -> Aggregate:
     if not can_retract(spec.function):
         instead = INSTEAD_OF_RETRACTING.get(spec.function)
         raise OptionError(f"{spec.function} cannot take rows back", help=instead and f"use {instead}")
@@ -94,6 +99,10 @@ def build_retractable(spec: AggregateSpec) -> Aggregate:
 
 def build_aggregate(spec: AggregateSpec) -> Aggregate:
     """The computation for a spec; OptionError names the known functions if there is none."""
+    return BegunLate(_build(spec)) if spec.begun_late else _build(spec)
+
+
+def _build(spec: AggregateSpec) -> Aggregate:
     if spec.user is not None:
         return Distinct(UserDefined(spec)) if spec.distinct else UserDefined(spec)
     builder = _BUILDERS.get(spec.function)

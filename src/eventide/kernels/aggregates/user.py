@@ -70,6 +70,9 @@ class UserDefined(Aggregate):
         results = [self._user.finish(state) for state in states[0].to_pylist()]
         return typed(pa.array(results, self.spec.result_type), self.spec.result_type)
 
+    def nothing(self, count: int) -> list[pa.Array]:
+        return [pa.array([self._user.create()] * count, self._state_type)]
+
     def _chosen_rows(self, inputs: Sequence[pa.Array], groups: Segments) -> tuple[Ints, Ints]:
         """The rows that pass FILTER, group by group, and where each group begins, as in `Segments`."""
         if not self._filtered:

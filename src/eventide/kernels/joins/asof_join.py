@@ -47,7 +47,7 @@ class _State:
 
 class AsofJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, bound: Asof) -> None:
-        self._bound, self._lateness, self._keys = bound, spec.lateness, spec.keys
+        self._bound, self._lateness, self._keys, self._reached = bound, spec.lateness, spec.keys, spec.reached
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking, self._tables = Taking(spec, self._sides), PairTables(spec, self._sides)
         self._has_condition, self._keeps_left = spec.condition is not None, keeps(spec.kind, 0)
@@ -71,7 +71,7 @@ class AsofJoin(StatefulKernel[_State]):
 
     def _begin(self, clock: Clock, store: Store) -> tuple[_State, Output]:
         memory, output = self._memory.load(store), Output()
-        passed = None if clock.watermark is None else clock.watermark - self._lateness
+        passed = self._reached(clock.watermark)
         if memory.flushed is not None and passed is not None and passed >= memory.flushed:
             memory.flushed, memory.changed = None, True
         known = [moment for moment in (passed, memory.flushed) if moment is not None]

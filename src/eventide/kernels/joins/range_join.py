@@ -10,7 +10,7 @@ depend on whether a batch without data came in between.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,14 +22,16 @@ from eventide.kernels.joins.memory import Memory, MemoryBlob
 from eventide.kernels.joins.outcome import MATCHED, Outcome
 from eventide.kernels.joins.pairs import Matches
 from eventide.kernels.joins.partner_times import PartnerTimes, closed_windows
-from eventide.kernels.joins.sides import Fresh, Side, Taking
+from eventide.kernels.joins.sides import Fresh, KeyEquality, Side, Taking
 from eventide.kernels.joins.unmatched import DUE, ENTRY, FOR_EVER
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.state.row_index import HASH, RowIndex, Slots
+from eventide.kernels.state.row_index import HASH, Found, RowIndex, Slots
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, ints
-from eventide.kernels.vector.matching import Questions, candidates
+from eventide.kernels.vector.matching import Questions, candidates, first_answers
+from eventide.plan.joins import Interval, SameWindow
+from eventide.plan.modes import JoinKind
 
 if TYPE_CHECKING:
     from eventide.kernels.joins.spec import JoinSpec
@@ -52,6 +54,11 @@ class _State:
 class RangeJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, partner_times: PartnerTimes) -> None:
         self._partner_times, self._lateness, self._at_close = partner_times, spec.lateness, spec.at_close
+        self._reached = spec.reached
+        is_about_left = spec.kind in (JoinKind.SEMI, JoinKind.ANTI) and spec.condition is None
+        has_one_window = isinstance(spec.bound, Interval | SameWindow) and partner_times.windows_per_row == 1
+        self._one_will_do = is_about_left and has_one_window
+        self._equal = KeyEquality(spec)
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
@@ -79,7 +86,7 @@ class RangeJoin(StatefulKernel[_State]):
     # What time does ------------------------------------------------------------------------------------------------
 
     def _begin(self, clock: Clock, store: Store) -> tuple[_State, Output]:
-        passed = None if clock.watermark is None else clock.watermark - self._lateness
+        passed = self._reached(clock.watermark)
         held = (self._indexes[0].load(store), self._indexes[1].load(store))
         state, output = _State(self._memory.load(store), held, passed), Output()
         if passed is not None:
@@ -163,6 +170,9 @@ class RangeJoin(StatefulKernel[_State]):
     def _candidates(self, fresh: tuple[Fresh, Fresh], state: _State, store: Store) -> Iterator[tuple[Matches, Ints]]:
         """Pairs of which at least one row is new, with the entries of left rows that are done."""
         left, right = fresh[0].able, fresh[1].able
+        if self._one_will_do:
+            yield from self._one_each(left, right, state, store)
+            return
         asked = [self._questions(side, rows) for side, rows in enumerate((left, right))]
         for place, held, done in self._from_store(1, asked[0], state, store):
             yield Matches(left, place[0], held, place[1]), done
@@ -170,6 +180,30 @@ class RangeJoin(StatefulKernel[_State]):
             yield Matches(held, place[1], right, place[0]), done
         for at, other in candidates(asked[0], ints(right, HASH), ints(right, TS)):
             yield Matches(left, at, right, other), _NOTHING
+
+    def _one_each(self, left: pa.Table, right: pa.Table, state: _State, store: Store) -> Iterator[tuple[Matches, Ints]]:
+        """The same with one pair for a left row: nobody asks how many partners it has, and there may be very many."""
+        asked = self._questions(0, left), self._questions(1, right)
+        for held in self._probe(1, asked[0], state, store):
+            yield self._first(left, held.rows), _NOTHING
+        for held in self._probe(0, asked[1], state, store):
+            yield self._first(held.rows, right), ints(held.notes, ENTRY)
+        yield self._first(left, right), _NOTHING
+
+    def _probe(self, side: int, asked: Questions, state: _State, store: Store) -> Iterator[Found]:
+        """Held rows that may answer, without those whose time is over."""
+        for held in self._indexes[side].probe(asked.hashes, asked.first, asked.last, state.held[side], store):
+            alive = self._alive(side, ints(held.rows, TS), state)
+            yield held if alive.all() else replace(held, rows=held.rows.filter(pa.array(alive)))
+
+    def _first(self, left: pa.Table, right: pa.Table) -> Matches:
+        at, other = first_answers(
+            self._questions(0, left),
+            ints(right, HASH),
+            ints(right, TS),
+            lambda one, two: self._equal(left, one, right, two),
+        )
+        return Matches(left, at, right, other)
 
     def _questions(self, side: int, rows: pa.Table) -> Questions:
         return Questions(ints(rows, HASH), *self._partner_times.partners(side, ints(rows, TS)))

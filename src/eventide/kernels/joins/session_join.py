@@ -74,7 +74,7 @@ class _Known:
 
 class SessionJoin(StatefulKernel[_State]):
     def __init__(self, spec: JoinSpec, bound: OverlappingSessions) -> None:
-        self._gap, self._lateness, self._keys = bound.gap, spec.lateness, spec.keys
+        self._gap, self._lateness, self._keys, self._reached = bound.gap, spec.lateness, spec.keys, spec.reached
         self._sides = (Side(spec, 0), Side(spec, 1))
         self._taking = Taking(spec, self._sides)
         plan = spec.fingerprint()
@@ -95,7 +95,7 @@ class SessionJoin(StatefulKernel[_State]):
     # What time does ------------------------------------------------------------------------------------------------
 
     def _begin(self, clock: Clock, store: Store) -> tuple[_State, Output]:
-        passed = None if clock.watermark is None else clock.watermark - self._lateness
+        passed = self._reached(clock.watermark)
         held = (self._indexes[0].load(store), self._indexes[1].load(store))
         state, output = _State(self._memory.load(store), self._sessions.load(store), held, passed), Output()
         if passed is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from eventide.kernels.joins.partner_times import partner_times_of
 from eventide.kernels.joins.range_join import RangeJoin
 from eventide.kernels.joins.session_join import SessionJoin
 from eventide.kernels.side_rows import SideRows
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.windows.grid import grid_of
 from eventide.plan.joins import (
     AnyTime,
@@ -61,6 +62,7 @@ class JoinSpec:
     inputs: tuple[InputSpec, ...] = (InputSpec("l"), InputSpec("r"))
     changes: tuple[str | None, str | None] = (None, None)
     emits_changes: bool = True
+    past: Past = NO_PAST
 
     @property
     def side_rows(self) -> SideRows:
@@ -104,7 +106,7 @@ class JoinSpec:
         """No pair and no lone row to come is older: of windows, the start of the oldest open one."""
         match self.bound:
             case SameWindow(window=window):
-                grid = grid_of(window, self.lateness)
+                grid = grid_of(window, self.lateness, self.past.passed)
                 closed = grid.last_closed(watermark)
                 return None if closed is None else int(grid.starts(np.array([closed + 1]))[0])
             case OverlappingSessions():
@@ -119,6 +121,18 @@ class JoinSpec:
         keys, left, right = (",".join(map(str, kinds)) for kinds in (self.key_types, self.left_types, self.right_types))
         rules = f"kind={self.kind.value};at_close={self.at_close};condition={self.condition is not None}"
         return f"{self._layout()};{rules};keys={keys};null_safe={self.null_safe};left={left};right={right}"
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint(), shared=self.fingerprint())
+
+    def continuing(self, past: Past) -> JoinSpec:
+        """Rows that wait look alike under every text; only how far time has come is to be known."""
+        return replace(self, past=past)
+
+    def reached(self, watermark: int | None) -> int | None:
+        """The time up to which only late rows come; None before the first row."""
+        return None if watermark is None else self.past.reached(watermark, self.lateness)
 
     def build(self) -> Kernel:
         match self.bound:

@@ -21,7 +21,7 @@ from eventide.errors import EngineError
 from eventide.kernels.contract import TS, USED, Batch, Clock, Output, Store, united
 from eventide.kernels.logic.emission import in_order, main_table
 from eventide.kernels.side_rows import LATE_REASON
-from eventide.kernels.state.codec import Codec
+from eventide.kernels.state.codec import Codec, unchanged
 from eventide.kernels.state.slice_log import SLICE
 from eventide.kernels.state.slice_tree import Part, SliceTree
 from eventide.kernels.vector.columns import Ints, ints
@@ -59,8 +59,9 @@ class AggregateAtClose:
     def __init__(self, spec: WindowedAggregation, grid: Grid) -> None:
         self._grid, self._aggregation = grid, spec.aggregation((SLICE,))
         self._side_rows, self._inputs = spec.side_rows, len(spec.sources)
-        self._tree = SliceTree(grid, self._aggregation, Codec(spec.fingerprint(), self._aggregation.schema))
-        self._codec = Codec(spec.fingerprint(), _INDEX_SCHEMA)
+        plan, earlier = spec.fingerprint(), self._aggregation.earlier(spec.past)
+        self._tree = SliceTree(grid, self._aggregation, Codec(plan, self._aggregation.schema, earlier))
+        self._codec = Codec(plan, _INDEX_SCHEMA, unchanged([each.fingerprint for each in earlier], _INDEX_SCHEMA))
 
     def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         index, output = self._load(store), Output()

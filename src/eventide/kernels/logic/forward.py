@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +15,17 @@ from eventide.kernels.contract import (
     Batch,
     Clock,
     Gauges,
-    InputSpec,
     Kernel,
     Output,
     Store,
     united,
 )
-from eventide.kernels.side_rows import STRICT_REASON, SideRows
-from eventide.kernels.state.codec import Codec
+from eventide.kernels.logic.row_spec import RowSpec
+from eventide.kernels.side_rows import STRICT_REASON
+from eventide.kernels.state.codec import Codec, unchanged
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
 from eventide.kernels.vector.columns import column, ints, timestamps, typed
 
 META = "meta"
@@ -32,7 +34,7 @@ _ARRIVAL = "arrival"
 
 
 @dataclass(frozen=True)
-class ForwardSpec:
+class ForwardSpec(RowSpec):
     """Main rows are the original columns under the user's names, and ROWTIME; with `ordered` in event-time order.
 
     Rows with equal timestamps leave in the order of their batches, and within a batch in the order of SEQ.
@@ -42,14 +44,7 @@ class ForwardSpec:
     types: tuple[pa.DataType, ...]
     ordered: bool = False
     sources: tuple[str, ...] = ("",)
-
-    @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
+    past: Past = NO_PAST
 
     @property
     def horizon(self) -> int:
@@ -66,12 +61,16 @@ class ForwardSpec:
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark
 
-    @property
-    def tick_every(self) -> int | None:
-        return None
-
     def fingerprint(self) -> str:
-        return f"forward/1;ordered={self.ordered};types={','.join(map(str, self.types))}"
+        return f"forward/1;ordered={self.ordered};types={','.join(map(str, self.types))}{self.past.suffix}"
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint(), "forward/1", parts_of(self.columns))
+
+    def continuing(self, past: Past) -> ForwardSpec:
+        check_types(past, self.columns)
+        return replace(self, past=past)
 
     def build(self) -> Kernel:
         return OrderedForward(self) if self.ordered else Forward(self)
@@ -127,8 +126,10 @@ class OrderedForward:
         self._spec, self._side_rows = spec, spec.side_rows
         head = [pa.field(TS, pa.int64()), pa.field(_ARRIVAL, pa.int64())]
         self._schema = pa.schema(head + spec.columns)
-        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
-        self._codec = Codec(spec.fingerprint(), _BUFFER_SCHEMA)
+        earlier = earlier_rows(spec.past, head, spec.columns)
+        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema, earlier), TS)
+        fingerprints = [each.fingerprint for each in earlier]
+        self._codec = Codec(spec.fingerprint(), _BUFFER_SCHEMA, unchanged(fingerprints, _BUFFER_SCHEMA))
 
     def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         buffer, output = self._load(store), Output()

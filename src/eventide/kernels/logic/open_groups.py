@@ -48,10 +48,12 @@ class OpenGroupsKernel(KeyedKernel):
 
     def __init__(self, spec: WindowedAggregation, folded: Aggregation) -> None:
         self._aggregation, self._folded = spec.aggregation((START, END), self.STATUS), folded
-        self._lateness, self._rules = spec.allowed_lateness, spec.emit_rules
+        self._lateness, self._rules, self._past = spec.allowed_lateness, spec.emit_rules, spec.past
         self._side_rows, self._max_groups = spec.side_rows, spec.max_groups
+        earlier = self._aggregation.earlier(spec.past)
         super().__init__(
-            len(spec.sources), KeyedTable("groups", self._aggregation.schema, spec.fingerprint(), self._summary)
+            len(spec.sources),
+            KeyedTable("groups", self._aggregation.schema, spec.fingerprint(), self._summary, earlier=earlier),
         )
 
     @abstractmethod

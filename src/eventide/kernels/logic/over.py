@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.aggregates.base import present
-from eventide.kernels.contract import ROWTIME, SEQ, TS, USED, Batch, Clock, Gauges, InputSpec, Output, Store, united
-from eventide.kernels.side_rows import STRICT_REASON, SideRows
+from eventide.kernels.contract import ROWTIME, SEQ, TS, USED, Batch, Clock, Gauges, Output, Store, united
+from eventide.kernels.logic.row_spec import RowSpec
+from eventide.kernels.side_rows import STRICT_REASON
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import HASH, NEVER, START, Directory, KeyedTable, Summary, hashes_of
+from eventide.kernels.state.past import Past, StateLayout
 from eventide.kernels.state.range_tree import merged_ranges
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.vector.columns import Ints, column, ints, timestamps, typed
@@ -33,7 +35,7 @@ _FRAME = "frame"
 
 
 @dataclass(frozen=True)
-class OverSpec:
+class OverSpec(RowSpec):
     """Main rows are the original columns under the user's names, the results, and ROWTIME. Times in microseconds.
 
     A key is forgotten when the watermark is `ttl` past its newest row; with a frame of time that is not needed.
@@ -48,14 +50,6 @@ class OverSpec:
     sources: tuple[str, ...] = ("",)
 
     @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
-
-    @property
     def horizon(self) -> int:
         return 0
 
@@ -66,10 +60,6 @@ class OverSpec:
         results = [pa.field(spec.name, spec.result_type) for spec in self.aggregates]
         return pa.schema([*users, *results, pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
 
-    @property
-    def tick_every(self) -> int | None:
-        return None
-
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark
 
@@ -77,6 +67,14 @@ class OverSpec:
         kinds = ",".join(f"{name}:{kind}" for name, kind in self.types)
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
         return f"over/1;{self.frame};keys={','.join(self.keys)};types={kinds};aggregates={aggregates}"
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint(), shared=self.fingerprint())
+
+    def continuing(self, past: Past) -> OverSpec:
+        """What is kept looks alike under every text."""
+        return self
 
     def build(self) -> Over:
         return Over(self)

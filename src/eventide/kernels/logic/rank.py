@@ -6,15 +6,18 @@ further one can come on time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, InputSpec, Output, Store, united
-from eventide.kernels.side_rows import LATE_REASON, SideRows
-from eventide.kernels.state.codec import Codec
+from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, Output, Store, united
+from eventide.kernels.logic.row_spec import RowSpec
+from eventide.kernels.side_rows import LATE_REASON
+from eventide.kernels.state.codec import Codec, unchanged
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
+from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
 from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
 from eventide.plan.modes import RankFunction
@@ -34,7 +37,7 @@ class SortKey:
 
 
 @dataclass(frozen=True)
-class RankSpec:
+class RankSpec(RowSpec):
     """Main rows are the original columns under the user's names, PLACE and ROWTIME.
 
     `partition` are packed columns; rows that agree in them are ranked together, by `order`.
@@ -48,14 +51,7 @@ class RankSpec:
     key_types: tuple[tuple[str, pa.DataType], ...]  # of the packed columns in `partition` and `order`, each once
     lateness: int = 0
     sources: tuple[str, ...] = ("",)
-
-    @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
+    past: Past = NO_PAST
 
     @property
     def horizon(self) -> int:
@@ -63,19 +59,27 @@ class RankSpec:
 
     @property
     def main_schema(self) -> pa.Schema:
-        users = [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
-        return pa.schema([*users, pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
-
-    @property
-    def tick_every(self) -> int | None:
-        return None
+        return pa.schema([*self.columns, pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark - self.lateness
 
     def fingerprint(self) -> str:
         keys = ",".join(f"{name}:{kind}" for name, kind in self.key_types)
-        return f"rank/1;types={','.join(map(str, self.types))};keys={keys}"
+        return f"rank/1;types={','.join(map(str, self.types))};keys={keys}{self.past.suffix}"
+
+    @property
+    def columns(self) -> list[pa.Field]:
+        return [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
+
+    @property
+    def layout(self) -> StateLayout:
+        kinds = ",".join(str(kind) for _, kind in self.key_types)
+        return StateLayout(self.fingerprint(), f"rank/1;keys={kinds}", parts_of(self.columns))
+
+    def continuing(self, past: Past) -> RankSpec:
+        check_types(past, self.columns)
+        return replace(self, past=past)
 
     def build(self) -> Ranked:
         return Ranked(self)
@@ -95,9 +99,11 @@ class Ranked(StatefulKernel[_Buffer]):
         self._spec, self._side_rows = spec, spec.side_rows
         keys = [pa.field(name, kind) for name, kind in spec.key_types]
         users = [pa.field(f"v{number}", kind) for number, kind in enumerate(spec.types)]
-        self._schema = pa.schema([pa.field(TS, pa.int64()), *keys, *users])
-        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema), TS)
-        self._codec = Codec(spec.fingerprint(), _PASSED)
+        head = [pa.field(TS, pa.int64()), *keys]
+        self._schema = pa.schema([*head, *users])
+        earlier = earlier_rows(spec.past, head, spec.columns, self._schema.names)
+        self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema, earlier), TS)
+        self._codec = Codec(spec.fingerprint(), _PASSED, unchanged([each.fingerprint for each in earlier], _PASSED))
 
     def _begin(self, clock: Clock, store: Store) -> tuple[_Buffer, Output]:
         blobs = store.read(_META, 0)

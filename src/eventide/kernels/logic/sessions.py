@@ -129,7 +129,7 @@ class Sessions(OpenGroupsKernel):
         late = np.zeros(len(runs.start), np.bool_)
         if watermark is None:
             return late
-        old = np.flatnonzero(runs.end + self._lateness <= watermark)
+        old = np.flatnonzero(runs.end <= self._past.reached(watermark, self._lateness))
         late[old] = ~self._touching(runs, old, found)
         return late
 

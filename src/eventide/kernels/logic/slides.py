@@ -43,14 +43,17 @@ class Slides(KeyedKernel):
     def __init__(self, spec: WindowedAggregation, window: Slide) -> None:
         self._lookback, self._lookahead = window.lookback, window.lookahead or 0
         self._at_once, self._horizon = window.lookahead is None, spec.horizon
+        self._lateness, self._past = spec.allowed_lateness, spec.past
         self._side_rows = spec.side_rows
         keys = [packed for _, packed in spec.keys]
         self._stored = Aggregation((START,), keys, spec.key_types, (*spec.aggregates, _ROWS), _STATUS)
         self._ranges = Aggregation((_RANGE,), (), (), spec.aggregates)
         self._rows_column = f"s{len(spec.aggregates)}_0"
         self._schema = spec.main_schema
+        earlier = self._stored.earlier(spec.past.with_part(self._stored.parts[-1]))
         super().__init__(
-            len(spec.sources), KeyedTable("moments", self._stored.schema, spec.fingerprint(), self._summary)
+            len(spec.sources),
+            KeyedTable("moments", self._stored.schema, spec.fingerprint(), self._summary, earlier=earlier),
         )
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
@@ -71,7 +74,7 @@ class Slides(KeyedKernel):
 
     def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:
         ts = ints(rows, TS)
-        late = ts + self._horizon <= watermark
+        late = ts + self._lookahead <= self._past.reached(watermark, self._lateness)
         return self._side_rows.put(
             output,
             rows,

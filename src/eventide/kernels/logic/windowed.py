@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from eventide.kernels.logic.sessions import Sessions
 from eventide.kernels.logic.slides import Slides
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.side_rows import SideRows
+from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.windows.calendar import calendar_grid
 from eventide.kernels.windows.check import check_window
 from eventide.kernels.windows.grid import Grid, grid_of
@@ -46,6 +47,7 @@ class WindowedAggregation:
     max_groups: int | None = None
     sources: tuple[str, ...] = ("",)
     changes: str | None = None
+    past: Past = NO_PAST
 
     def __post_init__(self) -> None:
         check_window(self.window)
@@ -118,10 +120,30 @@ class WindowedAggregation:
         return Aggregation(lead, keys, self.key_types, self.aggregates, status, self.changes)
 
     def fingerprint(self) -> str:
-        keys = ",".join(map(str, self.key_types))
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
-        changes = "" if self.changes is None else ";of changes"
-        return f"{self._layout()};keys={keys};aggregates={aggregates}{changes}"
+        return f"{self._layout()};keys={self._kinds};aggregates={aggregates}{self._of_changes}{self.past.suffix}"
+
+    @property
+    def _kinds(self) -> str:
+        return ",".join(map(str, self.key_types))
+
+    @property
+    def _of_changes(self) -> str:
+        return "" if self.changes is None else ";of changes"
+
+    @property
+    def layout(self) -> StateLayout:
+        """What another text of the stream must know to read the state."""
+        shared = f"{self._layout()};keys={self._kinds}{self._of_changes}"
+        return StateLayout(self.fingerprint(), shared, self.aggregation(()).parts, not self._only_at_close)
+
+    def continuing(self, past: Past) -> WindowedAggregation:
+        """The same, going on from state that other texts have left."""
+        parts = self.aggregation(()).parts
+        aggregates = tuple(
+            replace(spec, begun_late=not past.knows(part)) for spec, part in zip(self.aggregates, parts, strict=True)
+        )
+        return replace(self, aggregates=aggregates, past=past)
 
     def prefold(self) -> Prefold | None:
         """How rows may be folded before the kernel gets them; None if it needs them one by one."""
@@ -145,13 +167,13 @@ class WindowedAggregation:
 
     def _grid(self, window: PanedWindow | Calendar) -> Grid:
         if isinstance(window, Calendar):
-            return calendar_grid(window, self.allowed_lateness)
-        return grid_of(window, self.allowed_lateness)
+            return calendar_grid(window, self.allowed_lateness, self.past.passed)
+        return grid_of(window, self.allowed_lateness, self.past.passed)
 
     @property
     def _only_at_close(self) -> bool:
         """Whether groups need not be looked up before their window closes."""
-        return self.emit in _ONCE and self.max_groups is None
+        return self.emit in _ONCE and self.max_groups is None and not self.past.keeps_groups
 
     def _layout(self) -> str:
         """The kernel, the version of its state, and the parameters without which the state means something else."""

@@ -9,14 +9,14 @@ closing reads only buckets that have something to close.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.contract import Store
-from eventide.kernels.state.codec import Codec
+from eventide.kernels.state.codec import Codec, Earlier, unchanged
 from eventide.kernels.vector.columns import Ints, distinct, ints
 from eventide.kernels.vector.hashing import hash_rows
 
@@ -94,7 +94,7 @@ class KeyedTable:
 
     `summary` says of each row what the directory sums up; a bucket is due with the first of its rows, or with the last
     if `due` is np.maximum. `waiting` adds up what the summary calls so, or is np.minimum for a kernel that notes there
-    what its rows go back to. A bucket should have about `per_bucket` rows.
+    what its rows go back to. A bucket should have about `per_bucket` rows. `earlier` is what earlier texts wrote.
     """
 
     def __init__(
@@ -106,10 +106,12 @@ class KeyedTable:
         due: np.ufunc = np.minimum,
         per_bucket: int = 512,
         waiting: np.ufunc = np.add,
+        earlier: Sequence[Earlier] = (),
     ) -> None:
         self._space, self._meta = name, f"{name}_directory"
-        self._codec = Codec(fingerprint, schema)
-        self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA)
+        self._codec = Codec(fingerprint, schema, earlier)
+        fingerprints = [each.fingerprint for each in earlier]
+        self._directory_codec = Codec(fingerprint, _DIRECTORY_SCHEMA, unchanged(fingerprints, _DIRECTORY_SCHEMA))
         self._summary, self._due, self._per_bucket, self._waiting = summary, due, per_bucket, waiting
 
     def load(self, store: Store) -> Directory:
@@ -121,7 +123,16 @@ class KeyedTable:
         bucket, window = what == _BUCKET, what == _WINDOW
         flushed = a[what == _FLUSHED]
         last_flushed = int(flushed[-1]) if len(flushed) else None
-        return Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], last_flushed)
+        found = Directory(int(a[0]), a[bucket], b[bucket], c[bucket], d[bucket], a[window], b[window], last_flushed)
+        if self._directory_codec.is_earlier(blobs[0]):
+            self._renew(found, store)
+        return found
+
+    def _renew(self, directory: Directory, store: Store) -> None:
+        """Sum up all rows anew: what is due when, and what waits, another text may see in another way."""
+        held = np.flatnonzero(directory.rows)
+        table = self.read(held, directory, store)
+        self.write(held, table, table.slice(0, 0), directory, store)
 
     def save(self, directory: Directory, store: Store) -> None:
         """Write the directory back if it changed; an empty table leaves nothing in the store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ _AT_ONCE = 1_000_000  # pairs
 _HASH_BITS = 24  # at least so many of a hash are compared before the keys themselves are
 
 Pairs = tuple[Ints, Ints]  # places in one table, and in the other
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,30 @@ def candidates(asked: Questions, hashes: Ints, ts: Ints) -> Iterator[Pairs]:
     """(question, row) for all rows that answer a question, and a few of other keys; some at a time."""
     if len(asked.hashes) == 0 or len(hashes) == 0:
         return
+    some, order, start, lengths = _runs(asked, hashes, ts)
+    for question, place in pieces(start, lengths):
+        yield some[question], order[place]
+
+
+def first_answers(asked: Questions, hashes: Ints, ts: Ints, are_equal: Callable[[Ints, Ints], Mask]) -> Pairs:
+    """(question, row): for every question that has an answer, one of them. `are_equal` compares the keys of pairs."""
+    if len(asked.hashes) == 0 or len(hashes) == 0:
+        return _NONE, _NONE
+    some, order, start, lengths = _runs(asked, hashes, ts)
+    found: list[Pairs] = []
+    waiting, tried = np.flatnonzero(lengths > 0), 0
+    while len(waiting):
+        question, row = some[waiting], order[start[waiting] + tried]
+        equal = are_equal(question, row)
+        found.append((question[equal], row[equal]))
+        tried += 1
+        waiting = waiting[~equal & (lengths[waiting] > tried)]
+    questions, rows = zip(*found, strict=True) if found else ((_NONE,), (_NONE,))
+    return np.concatenate(questions), np.concatenate(rows)
+
+
+def _runs(asked: Questions, hashes: Ints, ts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """(questions, an order of rows, where in it the rows begin that may answer each question, how many they are)."""
     places, first, last, known = _as_ranks(asked, ts)
     bits = int(places.max()).bit_length()
     held = _composed(hashes, places, bits)
@@ -43,8 +68,7 @@ def candidates(asked: Questions, hashes: Ints, ts: Ints) -> Iterator[Pairs]:
     some = some[turn]
     start = np.searchsorted(held, low[turn], "left")
     end = np.searchsorted(held, _composed(asked.hashes[some], last[some], bits), "right")
-    for question, place in pieces(start, end - start):
-        yield some[question], order[place]
+    return some, order, start, end - start
 
 
 def _as_ranks(asked: Questions, ts: Ints) -> tuple[Ints, Ints, Ints, Mask]:

@@ -8,7 +8,7 @@ skipped, the moment of the skip.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -26,7 +26,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 class CalendarGrid(Grid):
     """Every window is one slice; sizes are not to be asked for."""
 
-    calendar: Calendar
+    calendar: Calendar = field(kw_only=True)
 
     @property
     def slice(self) -> int:
@@ -60,12 +60,12 @@ class CalendarGrid(Grid):
     def closes_at(self, window: int) -> int:
         return start_of(self.calendar, window + 1) + self.lateness
 
-    def last_closed(self, watermark: int | None) -> int | None:
-        return None if watermark is None else int(self.slices_of(np.array([watermark - self.lateness]))[0]) - 1
+    def last_ended(self, moment: int) -> int:
+        return int(self.slices_of(np.array([moment]))[0]) - 1
 
 
-def calendar_grid(calendar: Calendar, lateness: int) -> CalendarGrid:
-    return CalendarGrid(1, 1, 0, lateness, calendar)
+def calendar_grid(calendar: Calendar, lateness: int, passed: int | None = None) -> CalendarGrid:
+    return CalendarGrid(1, 1, 0, lateness, passed, calendar=calendar)
 
 
 @lru_cache(maxsize=100_000)

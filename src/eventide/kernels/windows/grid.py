@@ -18,12 +18,16 @@ from eventide.plan.windows import Cumulate, Hop, PanedWindow, Tumble
 
 @dataclass(frozen=True)
 class Grid:
-    """Sizes in microseconds; `lateness` is how long after its end a window takes rows."""
+    """Sizes in microseconds; `lateness` is how long after its end a window takes rows.
+
+    `passed`: windows that end by then have closed under an earlier text of the stream, whatever the lateness is now.
+    """
 
     size: int
     slide: int
     offset: int
     lateness: int
+    passed: int | None = None
 
     @property
     def slice(self) -> int:
@@ -74,7 +78,12 @@ class Grid:
 
     def last_closed(self, watermark: int | None) -> int | None:
         """The last window that the watermark has closed."""
-        return None if watermark is None else (watermark - self.lateness - self.size - self.offset) // self.slide
+        ended = [] if watermark is None else [watermark - self.lateness]
+        return max(map(self.last_ended, ended if self.passed is None else [*ended, self.passed]), default=None)
+
+    def last_ended(self, moment: int) -> int:
+        """The last window that ends at or before this."""
+        return (moment - self.size - self.offset) // self.slide
 
     def last_begun(self, ts: int) -> int:
         """The last window that begins at or before `ts`."""
@@ -134,18 +143,18 @@ class CumulativeGrid(Grid):
     def closes_at(self, window: int) -> int:
         return (window + 1) * self.slide + self.offset + self.lateness
 
-    def last_closed(self, watermark: int | None) -> int | None:
-        return None if watermark is None else (watermark - self.lateness - self.offset) // self.slide - 1
+    def last_ended(self, moment: int) -> int:
+        return (moment - self.offset) // self.slide - 1
 
 
-def grid_of(window: PanedWindow, lateness: int) -> Grid:
+def grid_of(window: PanedWindow, lateness: int, passed: int | None = None) -> Grid:
     match window:
         case Tumble(size=size, offset=offset):
-            return Grid(size, size, offset, lateness)
+            return Grid(size, size, offset, lateness, passed)
         case Hop(size=size, slide=slide, offset=offset):
-            return Grid(size, slide, offset, lateness)
+            return Grid(size, slide, offset, lateness, passed)
         case Cumulate(size=size, step=step, offset=offset):
-            return CumulativeGrid(size, step, offset, lateness)
+            return CumulativeGrid(size, step, offset, lateness, passed)
 
 
 def latest(*windows: int | None) -> int | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
+from eventide.plan.fusion import scan_stages, too_deep
 from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
@@ -25,8 +26,11 @@ def fuse_scans(plan: Physical) -> Physical:
 
 
 def _judged(plan: Physical, input: Input) -> Input:
-    if input.source.connector not in _SCANNED:
+    connector = input.source.connector
+    if connector == "stream":
         return input
+    if connector not in _SCANNED:
+        return replace(input, not_fused=f"{connector} rows are decoded by Spark")
     try:
         return replace(input, fusion=_fusion(plan, input))
     except NotPortableError as reason:
@@ -37,6 +41,9 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
     source = input.source
     if not plan.options.fused_scan:
         raise NotPortableError("fused_scan is false")
+    refused = too_deep(plan.options, scan_stages(input))
+    if refused is not None:
+        raise NotPortableError(refused)
     _check_format(source)
     if source.admission is not None and source.admission.priority_sql is not None:
         raise NotPortableError("the priority of rows is evaluated by Spark")

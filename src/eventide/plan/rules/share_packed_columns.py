@@ -13,6 +13,7 @@ from eventide.plan.physical import (
     JoinRows,
     Operator,
     OverRows,
+    PackedAggregate,
     Physical,
     RankRows,
 )
@@ -54,11 +55,15 @@ def _renamed(operator: Operator, by_side: dict[int, dict[str, str]]) -> Operator
     match operator:
         case ForwardRows():
             return operator
-        case AggregateWindows() | OverRows():
-            calls = [
-                replace(call, inputs=tuple(by_side[0][name] for name in call.inputs)) for call in operator.aggregates
-            ]
-            return replace(operator, aggregates=tuple(calls))
+        case AggregateWindows():
+            return replace(operator, aggregates=_calls(operator.aggregates, by_side[0]))
+        case OverRows():
+            return replace(
+                operator,
+                aggregates=_calls(operator.aggregates, by_side[0]),
+                order=tuple(replace(key, column=by_side[0][key.column]) for key in operator.order),
+                shown=tuple(dict.fromkeys(by_side[0][name] for name in operator.shown)),
+            )
         case RankRows():
             order = [replace(key, column=by_side[0][key.column]) for key in operator.order]
             told = operator.told
@@ -71,3 +76,7 @@ def _renamed(operator: Operator, by_side: dict[int, dict[str, str]]) -> Operator
                 for side, columns in ((0, operator.left), (1, operator.right))
             )
             return replace(operator, left=left, right=right)
+
+
+def _calls(calls: tuple[PackedAggregate, ...], renamed: dict[str, str]) -> tuple[PackedAggregate, ...]:
+    return tuple(replace(call, inputs=tuple(renamed[name] for name in call.inputs)) for call in calls)

@@ -1,0 +1,44 @@
+"""Rows that go whatever they hold: they are left out before they are decoded, which is most of what a row costs.
+
+That can be where all rows of a source have one priority, no limit must see them first, and no filter decides whether
+they are rows of the stream at all. The choice is that of `tasks.surveying`, by the row's place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from eventide.admission.gate import SHED_PAYLOADS
+from eventide.admission.options import AdmissionSpec, ShedMode
+from eventide.admission.shed_log import ShedLog
+from eventide.admission.shedder import LoadShedder, row_hashes
+
+
+def goes_unseen(spec: AdmissionSpec) -> bool:
+    """Whether rows of a source may go before they are decoded."""
+    by_rows = spec.shed is not None and spec.shed.mode is ShedMode.ROWS
+    return spec.sheds and by_rows and spec.priority_sql is None and not spec.sla.limits_anything
+
+
+@dataclass(frozen=True)
+class EarlyShedding:
+    """`orders` is the shedder's log, `spec` that of a source whose rows may go unseen."""
+
+    orders: Path
+    spec: AdmissionSpec
+
+    def kept(self, seq: pa.ChunkedArray, now: int) -> tuple[pa.Array, int] | None:
+        """A mask of the rows that travel, and how many do not; None if all do. `seq` is their place, `now` when their
+        batch began. Some that go travel all the same, to leave a payload.
+        """
+        order = ShedLog(self.orders).at(now)
+        if order.share <= 0:
+            return None
+        hashes = row_hashes([seq.combine_chunks()], len(seq))
+        goes = LoadShedder(order).rows(np.full(len(seq), self.spec.priority, np.int8), hashes)
+        goes[np.flatnonzero(goes)[:SHED_PAYLOADS]] = False
+        return (pa.array(~goes), int(goes.sum())) if goes.any() else None
