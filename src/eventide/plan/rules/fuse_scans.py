@@ -14,9 +14,9 @@ from eventide.eventtime.resolution import METADATA_COLUMNS
 from eventide.plan.fusion import scan_stages, too_deep
 from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
-from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, Field, columns_of
+from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
-from eventide.tasks.struct_types import arrow_type, fields_of
+from eventide.tasks.struct_types import arrow_type
 
 _SCANNED = {"files": ("json", "parquet"), "kafka": ("json", "raw")}  # connectors, and the formats that tasks can decode
 
@@ -60,15 +60,10 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
         elif isinstance(step, Lookup):
             raise NotPortableError(f"rows are joined with the table {step.table.name} by Spark")
         else:
-            names = {
-                column.name.lower(): _struct(column.sql, names) or _compiled(column.sql, names, columns)
-                for column in step.columns
-            }
+            names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
         raise NotPortableError("two columns differ only in case")
-    packed = tuple(
-        (named.name, _struct(named.sql, names) or _compiled(named.sql, names, columns)) for named in input.packed
-    )
+    packed = tuple((named.name, _compiled(named.sql, names, columns)) for named in input.packed)
     identity = _identity(source, columns)
     condition = conjunction(conditions)
     used = {time} if time is not None else set()
@@ -83,12 +78,6 @@ def _is_read(source: Source, type: str) -> bool:
     if source.options.get("format", "json") == "json":
         return arrow_type(type) is not None
     return type in TYPES
-
-
-def _struct(sql: str, names: dict[str, Expression]) -> Expression | None:
-    """A struct that is packed as it was read; None for everything else."""
-    found = names.get(sql.removeprefix("`").removesuffix("`").lower())
-    return found if isinstance(found, Column | Field) and fields_of(found.type) else None
 
 
 def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:
