@@ -15,7 +15,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 # The tests of the postgres sink and of kafka are skipped where no server is available.
 WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh &&
 
-.PHONY: help setup demo test test-slow test-pure lint bench bench-bar nexmark soak clean
+.PHONY: help setup demo demo-overload test test-slow test-pure lint bench bench-bar bench-limits nexmark soak soak-overload clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -66,6 +66,15 @@ nexmark: setup $(BENCH_READY) $(ARCHIVE) ## the queries of Nexmark beside native
 
 soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or repeated
 	@$(WITH_JAVA) $(WITH_SERVERS) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
+
+soak-overload: setup $(ARCHIVE) ## twice the load that this machine can take, for SOAK_SECONDS: who pays, and what it costs
+	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_overload.py
+
+bench-limits: setup ## what limits and load shedding cost per row
+	@PYTHONPATH=. $(BIN)/python benchmarks/limits.py
+
+demo-overload: setup ## the same machine with more than it can take: gold keeps its promise, bronze pays
+	@$(WITH_JAVA) $(BIN)/eventide demo --overload --seconds $(DEMO_SECONDS)
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

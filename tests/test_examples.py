@@ -60,6 +60,23 @@ def test_orders_and_payments(db_factory: DatabaseFactory, capsys: pytest.Capture
     assert "late   a row of payments at 12:10, for o2\n" in out
 
 
+def test_overload(db_factory: DatabaseFactory, capsys: pytest.CaptureFixture[str]) -> None:
+    accounts = load("overload").main(db_factory())
+    for counts in accounts.values():
+        assert counts["rows_in"] == sum(count for kind, count in counts.items() if kind != "rows_in")
+    assert {kind: count for kind, count in accounts["revenue"].items() if count} == {
+        "rows_in": 200,
+        "used": 100,
+        "duplicate": 100,
+    }
+    for name in ("bought_after", "visits"):
+        assert accounts[name]["rows_in"] == 1200 and accounts[name]["duplicate"] == 100
+        assert accounts[name]["rejected"] + accounts[name]["shed"] >= 700 and accounts[name]["used"] <= 400
+    out = capsys.readouterr().out
+    assert "gold    100 of 100 orders, 1099.0\n" in out
+    assert "rows are rejected: source clicks has used its 300 tokens; 0.001 come back per second." in out
+
+
 def test_files_to_files(
     tmp_path: Path, keep_spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,6 @@ import datetime as dt
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eventide.admission.throttle import Written
 from eventide.arguments import checkpoint_folder, moment_micros
-from eventide.connectors.embedded.json_rows import encode_rows
 from eventide.definitions import Definitions, kept_catalog
 from eventide.diagnose.describe import list_objects, text_result
 from eventide.diagnose.observe import accounting_of, progress_of
-from eventide.errors import EventideError, OptionError, SourceError, suggest
+from eventide.errors import EventideError, OptionError, suggest
 from eventide.inspection import Inspection
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.result import Result
@@ -36,6 +35,7 @@ from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import JSON_FIELDS
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
+from eventide.writing import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,6 +97,7 @@ class Database:
         self._guard = threading.RLock()
         self._spools = Spools(self._layout.source)
         self._streams = Streams(self.catalog, self._engine, self._spools, self._guard)
+        self._writer = Writer(self._spools, self._guard, self._engine.queues, self._streams.publish)
         self._definitions = Definitions(self.catalog, self._layout, self._engine, self._spools, self._streams)
         self._inspection = Inspection(self.catalog, self._layout, self._engine, self._streams)
 
@@ -135,18 +136,16 @@ class Database:
 
     # Rows in --------------------------------------------------------------------------------------------------
 
-    def write(self, source: str, rows: Any) -> int:
-        """Write rows to an embedded source; durable when it returns. Returns the number of rows."""
+    def write(self, source: str, rows: Any, timeout: float | None = None) -> Written:
+        """Write rows to an embedded source; durable when it returns. Returns the number of rows that were taken.
+
+        That is all of them, unless the source is throttled and the engine cannot keep up: then it is the first ones,
+        and `.wait` says after how many seconds to come again with the rest. With a `timeout` the call waits for room
+        so many seconds.
+        """
         with self._exclusive():
             definition = self.catalog.source(source)
-            if definition.connector != "embedded":
-                raise SourceError(f"source {source} reads {definition.connector}; db.write feeds embedded sources only")
-            texts = encode_rows(definition, rows)
-            if texts:
-                received = time.time_ns() // 1000
-                self._spools.append(definition.name, lambda spool, number: spool.append_rows(texts, received, number))
-                self._streams.publish()
-            return len(texts)
+        return self._writer.write(definition, rows, timeout)
 
     def advance_watermark(self, source: str, ts: int | dt.datetime) -> None:
         """Promise that no row of `source` with event time <= `ts` follows; milliseconds since the epoch or a

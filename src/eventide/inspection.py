@@ -12,7 +12,7 @@ from eventide.diagnose.describe import describe_columns, describe_object
 from eventide.diagnose.observe import metrics_of
 from eventide.diagnose.table_words import table_lines
 from eventide.diagnose.why import Seen, why
-from eventide.plan.explain import explain
+from eventide.plan.explain import Known, explain
 from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.planner import plan
 from eventide.result import Result
@@ -110,9 +110,10 @@ class Inspection:
 
     def _explained(self, stream: Stream, inner: Mapping[str, Stream]) -> str:
         """The plan of a stream, and of the streams that it reads; `inner` are those that the catalog does not have."""
-        return explain(
-            plan(stream), read=lambda name: plan(inner[name] if name in inner else self._catalog.stream(name))
+        known = Known(
+            lambda name: plan(inner[name] if name in inner else self._catalog.stream(name)), self._engine.fused
         )
+        return explain(plan(stream), known=known)
 
     def _seen(self, stream: str, now: int) -> Seen:
         definition = self._catalog.stream(stream)

@@ -56,11 +56,40 @@ def test_a_stream_that_keeps_up_logs_no_order(tmp_path: Path) -> None:
     assert not (tmp_path / "orders.json").exists()
 
 
-def test_a_batch_counts_once_and_one_without_rows_not_at_all(tmp_path: Path) -> None:
-    once, twice = (Shedding(SPECS, ShedLog(tmp_path / name)) for name in ("once", "twice"))
+def test_a_batch_without_rows_does_not_count(tmp_path: Path) -> None:
+    plain, mixed = (Shedding(SPECS, ShedLog(tmp_path / name)) for name in ("plain", "mixed"))
     batches = [batch(number, 3000, 4.0) for number in range(3)]
-    again = [each for one in batches for each in (one, one, batch(99, 0, 60.0))]
-    assert shares(once, batches)[-1] == shares(twice, again)[-1]
+    again = [each for one in batches for each in (one, batch(99, 0, 60.0))]
+    assert shares(plain, batches)[-1] == shares(mixed, again)[-1]
+
+
+def test_what_waits_counts_as_rows_of_the_length_of_those_that_were_taken(tmp_path: Path) -> None:
+    """Batches of 3,000 rows and 600 kB in a second, so that one of two seconds takes about twice as much."""
+    shedding = Shedding(SPECS, ShedLog(tmp_path / "orders.json"))
+    for number in range(12):
+        shedding.observe(*batch(number, 3000, 1.0), taken=600_000, waiting=300_000 * (number == 11))
+    assert float(shedding.figures()["load_backlog"]) == pytest.approx(1500 / 6000, rel=0.4)
+
+
+def test_a_stream_that_only_throttles_measures_its_load_and_sheds_nothing(tmp_path: Path) -> None:
+    specs = {"s": parse_admission({"shed.policy": "prefer_throttle", "shed.target_latency": "2 seconds"})}
+    shedding = Shedding(specs, ShedLog(tmp_path / "orders.json"))
+    for number in range(6):
+        shedding.observe(*batch(number, 3000, 4.0))
+    assert float(shedding.figures()["load"]) > 1 and "shed_share" not in shedding.figures()
+    assert not (tmp_path / "orders.json").exists()
+
+
+def test_the_ratio_of_whole_windows_holds_from_the_latest_time_that_was_offered(tmp_path: Path) -> None:
+    log = ShedLog(tmp_path / "orders.json")
+    shedding = Shedding(SPECS, log, kept=10)
+    for number in range(4):
+        account, ended = batch(number, 3000, 4.0)
+        account.sources, account.watermark = {"s": {"offered": 100 * number}}, 100 * number - 50
+        shedding.observe(account, ended)
+    since = log.latest().since
+    assert since and all(start in (101, 201, 301) for start, _ in since)
+    assert log.latest().ratios == since[-1][1]
 
 
 def test_a_restart_goes_on_with_the_last_order(tmp_path: Path) -> None:

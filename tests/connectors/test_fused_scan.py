@@ -189,6 +189,7 @@ def test_folders_named_after_columns_are_left_to_spark(db: Database, tmp_path: P
 
 
 EVERY_ERA = [
+    -62_200_000_000_000_000,
     None,
     -1,
     0,

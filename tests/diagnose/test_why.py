@@ -67,9 +67,20 @@ def test_rows_that_limits_rejected() -> None:
     kept.admission = {"s": {"admitted": 9, "rejected_lag": 1, "rejected_rate": 1200, "tokens_left": 0.5}}
     assert told(stream("CREATE STREAM o AS SELECT k FROM s", limited), kept)[1:] == [
         "Of 10 rows so far, 1,201 are rejected: db.side_output('o') has them.",
-        "1 row of s was rejected: it may come at most 2s after its time (sla.max_lag).",
-        "1,200 rows of s were rejected: the bucket was empty, and now holds 0.5 of 50 tokens; 20 come back per second, "
-        "and a row costs 1 (sla.max_events_per_sec).",
+        "1 row is rejected: a row of source s may come at most 2s after its time (sla.max_lag).",
+        "1,200 rows are rejected: source s has used its 50 tokens; 20 come back per second. A row costs 1, and 0.5 "
+        "were left after the last batch (sla.max_events_per_sec).",
+    ]
+
+
+def test_rows_that_were_shed() -> None:
+    shedding = "'shed.policy' = 'strict', 'shed.target_latency' = '2 seconds'"
+    source = f"CREATE SOURCE s (k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ({shedding});"
+    kept = account({"s": {"watermark": 3}}, shed=7)
+    kept.admission = {"s": {"admitted": 3, "shed": 7}}
+    assert told(stream("CREATE STREAM o AS SELECT k FROM s", source), kept)[1:] == [
+        "Of 10 rows so far, 7 are shed: db.side_output('o') has them.",
+        "7 rows are shed: more came of source s than batches of 2s can take (shed.target_latency).",
     ]
 
 

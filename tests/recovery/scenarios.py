@@ -34,12 +34,16 @@ LAG = "WATERMARK FOR ts AS ts - INTERVAL '3' SECOND"
 SOURCES = {
     "clicks": f"CREATE SOURCE clicks ({COLUMNS}, {LAG});",
     "orders": f"CREATE SOURCE orders ({COLUMNS}, {LAG}, DEDUPLICATE BY id WITHIN INTERVAL '20' SECOND);",
+    # tokens for a part of the rows, and none that come back while a test runs
+    "limited": f"CREATE SOURCE limited ({COLUMNS}, {LAG}) "
+    "WITH ('sla.max_events_per_sec' = '0.000001', 'sla.burst' = '700', 'sla.max_lag' = '40000 days');",
 }
 TOTALS = "count(*) AS n, sum(amount) AS total, emit_epoch FROM clicks GROUP BY visitor,"
 TWO_SECONDS = "TUMBLE(ts, INTERVAL '2' SECOND)"
 SCENARIOS = {
     "tumble": f"SELECT window_start, visitor, {TOTALS} {TWO_SECONDS} ALLOW LATENESS INTERVAL '1' SECOND",
     "dedup": f"SELECT window_start, visitor, {TOTALS} {TWO_SECONDS}".replace("clicks", "orders"),
+    "limits": f"SELECT window_start, visitor, {TOTALS} {TWO_SECONDS}".replace("clicks", "limited"),
     "hop": f"SELECT window_start, visitor, {TOTALS} HOP(ts, INTERVAL '1' SECOND, INTERVAL '3' SECOND)",
     "session": f"SELECT window_start, window_end, visitor, {TOTALS} SESSION(ts, INTERVAL '300' MILLISECOND)",
     "updates": f"SELECT window_start, visitor, {TOTALS} {TWO_SECONDS} EMIT ON UPDATE",
@@ -84,7 +88,7 @@ def write_visitors(folder: Path, batch: int) -> None:
 
 
 def sources_of(name: str) -> tuple[str, ...]:
-    return {"dedup": ("orders",), "pairs": ("clicks", "orders")}.get(name, ("clicks",))
+    return {"dedup": ("orders",), "limits": ("limited",), "pairs": ("clicks", "orders")}.get(name, ("clicks",))
 
 
 def reads(name: str) -> list[str]:
@@ -175,6 +179,7 @@ def outcome(name: str, folder: Path, db: eventide.Database) -> Outcome:
         "late": [payload["original_event"]["id"] for payload in db.side_output(stream, "late")],
         "duplicate": [payload["original_event"]["id"] for payload in db.side_output(stream, "duplicate")],
         "files": [values(row) for row in in_files(folder / "out" / name)],
+        "rejected": [payload["original_event"]["id"] for payload in db.side_output(stream, "rejected")],
         "late files": [row["id"] for row in in_files(folder / "late" / name)],
         "dead letters": [row["kind"] for row in in_files(folder / "dead" / name)],
         "function": [
@@ -204,11 +209,12 @@ def expected(name: str, batches: int) -> Outcome:
     rows = [values(row) for row in given]
     side = {
         kind: [payload["original_event"]["id"] for payload in db.side_output("o", kind)]
-        for kind in ("late", "duplicate")
+        for kind in ("late", "duplicate", "rejected")
     }
     return {
         "rows": rows, "late": side["late"], "duplicate": side["duplicate"], "files": rows, "late files": side["late"],
-        "dead letters": ["late"] * len(side["late"]), "function": rows, "accounts": db.accounting("o"),
+        "rejected": side["rejected"], "dead letters": ["late"] * len(side["late"]), "function": rows,
+        "accounts": db.accounting("o"),
         "table": current(given) if name in KEYED else rows,
     }  # fmt: skip
 

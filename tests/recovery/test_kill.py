@@ -26,7 +26,7 @@ DEATHS = (
     "tick",
 )  # a life costs up to half a minute; the soak run has all moments
 WORKERS = 2.0  # that are killed for each thing the writer reports
-PARTS = ("rows", "late", "duplicate", "files", "late files", "dead letters", "function")
+PARTS = ("rows", "late", "duplicate", "rejected", "files", "late files", "dead letters", "function")
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,7 @@ def test_nothing_is_lost_or_repeated(outcome: dict[str, Any], name: str) -> None
     is_never_late = name in ("over", "named")  # what one stream gives another is on time; there is no window to miss
     assert wanted["rows"] and bool(wanted["late"]) != is_never_late
     assert bool(wanted["duplicate"]) == (name in ("dedup", "pairs"))
+    assert bool(wanted["rejected"]) == (name == "limits")
 
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)

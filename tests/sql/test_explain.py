@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eventide.plan.explain import explain
+from eventide.plan.explain import Known, explain
 from eventide.plan.planner import plan
 from tests.sql.support import HERE, catalog
 
@@ -20,7 +20,7 @@ FILES = sorted((HERE / "explain").glob("*.sql"))
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_the_tree_is_the_golden_one(file: Path) -> None:
     made = catalog(file.read_text())
-    text = explain(plan(made.streams["o"]), read=lambda name: plan(made.stream(name))) + "\n"
+    text = explain(plan(made.streams["o"]), known=Known(lambda name: plan(made.stream(name)))) + "\n"
     golden = file.with_suffix(".txt")
     if os.environ.get("EVENTIDE_UPDATE_GOLDEN"):
         golden.write_text(text)

@@ -17,7 +17,7 @@ def test_the_edges_a_time_and_offsets_are_places() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "0:", "a:b:c", "2026-13-01T00:00:00Z"])
 def test_anything_else_is_none(text: str) -> None:
-    with pytest.raises(OptionError, match="no place in a topic"):
+    with pytest.raises(OptionError, match="not a place in a topic"):
         parse_position(text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings, strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eventide.admission.controller import Admit, Reject, StreamAdmissionController
-from eventide.admission.gate import Gate, LetIn
+from eventide.admission.gate import SHED_PAYLOADS, Gate, LetIn
 from eventide.admission.options import AdmissionSpec, parse_admission
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import ShedOrder, ShedRatios
@@ -32,6 +34,7 @@ from eventide.tasks.packing import (
     Packing,
     ShardBy,
     from_blob,
+    left_out_of,
     order_of,
     survey_of,
 )
@@ -90,6 +93,7 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
     slices: dict[int, dict[int, pa.Table]] = {}
     orders: dict[int, ShedOrder] = {}
     rows: dict[int, list[tuple[int | None, pa.Table]]] = {}
+    left_out: Counter[int] = Counter()
     for entry in packed:
         if entry["shard"] != shard:
             continue
@@ -98,9 +102,10 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
             slices.setdefault(0, {})[survey_of(found) or 0] = found
             order = order_of(found)
             orders.update({} if order is None else {0: ShedOrder.from_bytes(order)})
+            left_out.update(left_out_of(found))
         else:
             rows.setdefault(0, []).append((survey_of(found), found))
-    return gate.let_in(slices, rows, store, orders)
+    return gate.let_in(slices, rows, store, orders, {0: left_out})
 
 
 @st.composite
@@ -202,6 +207,95 @@ def test_rows_are_shed_by_priority_take_no_token_and_move_no_watermark(tmp_path:
     assert json.loads(details[0]["error_detail"])["priority"] == "low"
     offered = sum((one.output.events for one in shards), Counter())
     assert offered == {"offered_s_low": 3, "offered_s_medium": 1, "offered_s_high": 1, "offered_s_critical": 1}
+
+
+WINDOW = (0, 10 * MS)
+
+
+def shed_windows(folder: Path, orders: list[ShedOrder], batches: list[list[Row]]) -> tuple[set[int], LetIn]:
+    """The rows that are kept of batches, each under its own order, and what a shard made of the last one."""
+    spec = parse_admission({"shed.mode": "windows"})
+    made = Packing(
+        0,
+        (10, 11),
+        ShardBy(("__k0",)),
+        LAG,
+        surveying=Surveying(spec, False, folder / "orders.json", keys=("__k0",), window=WINDOW),
+    )
+    log, kept, last = ShedLog(folder / "orders.json"), set(), LetIn()
+    for number, (order, rows) in enumerate(zip(orders, batches, strict=True)):
+        log.add(number, order)
+        ready = table(rows).append_column(NOW, pa.repeat(number, len(rows)))
+        ready = ready.append_column(PRIORITY, pa.nulls(len(rows), pa.string()))
+        packed = made.pack(ready, 0)
+        for shard in (10, 11):
+            last = let_in(Gate({0: spec}, SIDE, WINDOW), packed, shard, MemoryStore())
+            kept |= {id for found in last.rows.get(0, []) for id in found["__o0"].to_pylist()}
+    return kept, last
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_a_window_is_whole_or_not_there_however_the_ratio_changes(
+    tmp_path_factory: pytest.TempPathFactory, shares: list[float], chance: random.Random
+) -> None:
+    """Rows of a window come in several batches, under several orders."""
+    order, orders, batches, number, seen = ShedOrder(), [], [], 0, 0
+    for place, share in enumerate(shares):
+        ratios = ShedRatios(share, share)
+        order = ShedOrder(ratios, share, 2.0, "latency", order.changed(ratios, seen if place else None, None))
+        times = [place * 10 * MS + chance.randrange(-8, 12) * MS for _ in range(60)]
+        rows = [Row(number + n, 0, time, DECLARED, True, chance.randrange(4)) for n, time in enumerate(times)]
+        number, seen = number + len(rows), max(seen, *times)
+        orders.append(order)
+        batches.append(rows)
+    kept, last = shed_windows(tmp_path_factory.mktemp("shed"), orders, batches)
+    by_window: dict[tuple[int, int], set[bool]] = {}
+    for row in (row for rows in batches for row in rows):
+        by_window.setdefault((row.key, row.ts // (10 * MS)), set()).add(row.id in kept)
+    assert all(len(fates) == 1 for fates in by_window.values())
+    assert last.offered[0] <= seen
+    if set(shares) == {0.0}:
+        assert len(kept) == number
+
+
+def test_a_kept_row_stands_for_those_that_went_in_its_place(tmp_path: Path) -> None:
+    spec = parse_admission({"shed.policy": "strict", "sla.priority": "p"})
+    log = ShedLog(tmp_path / "orders.json")
+    log.add(0, ShedOrder(ShedRatios(low=0.75), 0.4, 1.3, "latency"))
+    surveying = Surveying(spec, False, tmp_path / "orders.json", weight="__i0")
+    rows = table([Row(id, MS, id * MS, DECLARED, True, id) for id in range(4000)])
+    words = pa.array(["low", "high"] * 2000)
+    rows = rows.append_column(NOW, pa.repeat(0, 4000)).append_column(PRIORITY, words)
+    found = surveying.survey(rows.append_column("__i0", pa.repeat(1.0, 4000)), 0)
+    kept = [weight for weight, out in zip(found.rows["__i0"].to_pylist(), found.out, strict=True) if not out]
+    assert set(kept) == {1.0, 4.0} and kept.count(1.0) == 2000
+    assert sum(kept) == pytest.approx(4000, rel=0.1)
+
+
+@pytest.mark.parametrize("limits", [{}, {"sla.max_events_per_sec": "1", "sla.burst": "1000000"}])
+def test_of_many_rows_that_are_shed_all_count_and_some_leave_a_payload(tmp_path: Path, limits: dict[str, str]) -> None:
+    """Whether tasks know by themselves that a row goes, or shards must."""
+    spec = parse_admission({"shed.policy": "strict", "sla.priority": "p", **limits})
+    log = ShedLog(tmp_path / "orders.json")
+    log.add(0, ShedOrder(ShedRatios(low=1.0), 0.5, 1.3, "latency"))
+    made = Packing(0, (10, 11), ShardBy(("__k0",)), LAG, surveying=Surveying(spec, False, tmp_path / "orders.json"))
+    count = 10 * SHED_PAYLOADS
+    rows = table([Row(id, MS, id * MS, DECLARED, id % 5 > 0, id) for id in range(count)])
+    rows = rows.append_column(NOW, pa.repeat(0, count)).append_column(
+        PRIORITY, pa.array(["low", "high"] * (count // 2))
+    )
+    packed = made.pack(rows, 0)
+    shards = [let_in(Gate({0: spec}, SIDE), packed, 10 + shard, MemoryStore()) for shard in range(2)]
+    low, high = (sum(id % 5 > 0 and id % 2 == odd for id in range(count)) for odd in (0, 1))
+    assert sum(one.output.counts["shed"] for one in shards) == low
+    assert sum(one.figures[0]["shed"] for one in shards) == low
+    assert sum((one.output.events for one in shards), Counter()) == {"offered_s_low": low, "offered_s_high": high}
+    assert sum(found.num_rows for one in shards for found in one.rows[0]) == high
+    payloads = sum(side.num_rows for one in shards for side in one.output.side)
+    assert SHED_PAYLOADS <= payloads <= 2 * SHED_PAYLOADS < low
+    travelled = sum(from_blob(entry["blob"]).num_rows for entry in packed if entry.get("control") is None)
+    assert travelled == (low + high if limits else high + SHED_PAYLOADS)
 
 
 def test_a_source_without_limits_sends_no_column_and_no_entry_more() -> None:

@@ -94,6 +94,12 @@ class Tickets:
         return late
 
     @property
+    def to_be_shed(self) -> Bools:
+        """Rows that will be shed unless jitter or rate rejects them."""
+        shed: Bools = self.flags & (_TOO_LATE | _TO_BE_SHED) == _TO_BE_SHED
+        return shed
+
+    @property
     def out(self) -> Bools:
         """Rows that will be rejected for their lag, or shed unless they are rejected."""
         known: Bools = self.flags & (_TOO_LATE | _TO_BE_SHED) != 0
@@ -212,6 +218,10 @@ class Settlement:
     def moments_of(self, key: int, tickets: Tickets) -> Ints:
         """The moment of each row, as a place in `moments`."""
         return self._moment[self.places(key, tickets)]
+
+    def arrivals_of(self, key: int, tickets: Tickets) -> Ints:
+        """When each row came."""
+        return self.moments.at[self.moments_of(key, tickets)]
 
 
 def settle(

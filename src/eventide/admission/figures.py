@@ -24,6 +24,8 @@ def reasons(outcomes: Codes) -> pa.Array:
     >>> reasons(np.array([0, 3], np.uint8)).to_pylist()
     [None, 'rate']
     """
+    if not outcomes.any():
+        return pa.nulls(len(outcomes), pa.string())
     words = pa.array([None, *(outcome.word for outcome in Outcome if outcome is not Outcome.ADMITTED)], pa.string())
     return words.take(pa.array(outcomes))
 
@@ -49,8 +51,10 @@ class Figures:
 
     def details(self, key: int, tickets: Tickets, outcomes: Codes, event_time: Ints) -> pa.Array:
         """One for each row of a survey that was rejected, NULL for the others."""
-        moment = self._settlement.moments_of(key, tickets)
         found = pa.nulls(len(outcomes), pa.string())
+        if not outcomes.any():
+            return found
+        moment = self._settlement.moments_of(key, tickets)
         for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE):
             is_it = outcomes == outcome
             if is_it.any():

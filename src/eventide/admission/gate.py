@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
 from eventide.admission.controller import AdmissionState
+from eventide.admission.lags import lag_counts
 from eventide.admission.options import AdmissionSpec
-from eventide.admission.shedder import ShedOrder
+from eventide.admission.shedder import ShedOrder, starts_of
 from eventide.admission.sla import Priority
 from eventide.admission.source_admission import Admission, Decided, ShardRows, counts_of
 from eventide.kernels.contract import CLAIM, PROBLEM, TS, Output, Store
@@ -24,6 +25,7 @@ from eventide.kernels.vector.columns import column, ints
 
 SPACE = "admission"  # of the shard's store; a bucket of it is the state of one input
 ADMITTED, REJECTED, SHED, TOKENS_LEFT = "admitted", "rejected", "shed", "tokens_left"
+SHED_PAYLOADS = 1000  # of a piece of a batch: more are counted and leave none, since what is shed must cost little
 PRIORITY_CODE = "__rank"  # int8; of rows that may be shed
 FIGURES = (ADMITTED, *(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE)), SHED)
 
@@ -33,7 +35,8 @@ class LetIn:
     """What one shard made of a batch. All but `output` is by input.
 
     `claims` are the watermarks that admitted rows allow, and `tops` the latest event times, where no task could tell
-    them. `figures` are FIGURES, and TOKENS_LEFT, which all shards know alike.
+    them. `figures` are FIGURES, counts of lags, and TOKENS_LEFT, which all shards know alike. `offered` are the latest
+    event times of all rows, those that were shed included, where whole windows go.
     """
 
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
@@ -41,12 +44,13 @@ class LetIn:
     claims: dict[int, int] = field(default_factory=dict)
     tops: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)
+    offered: dict[int, int] = field(default_factory=dict)
 
     def noted(self, number: int, rows: pa.Table) -> pa.Table:
         """Notes what admitted rows say about time; gives them without what only this needs."""
         if CLAIM not in rows.column_names:
             return rows
-        good = rows if (errors := _errors(rows)) is None else rows.filter(pa.array(~errors))
+        good = _good(rows)
         for times, name in ((self.claims, CLAIM), (self.tops, TS)):
             latest = pc.max(good[name]).as_py()
             if latest is not None:
@@ -55,11 +59,16 @@ class LetIn:
 
 
 class Gate:
-    """`specs` are those of the inputs that have limits, by number."""
+    """`specs` are those of the inputs that have limits, by number. `window` is the tumbling window (offset, size) that
+    may go as a whole; None: rows go one by one.
+    """
 
-    def __init__(self, specs: Mapping[int, AdmissionSpec], side_rows: SideRows) -> None:
+    def __init__(
+        self, specs: Mapping[int, AdmissionSpec], side_rows: SideRows, window: tuple[int, int] | None = None
+    ) -> None:
         self._specs = specs
         self._side_rows = side_rows
+        self._window = window
 
     def let_in(
         self,
@@ -67,15 +76,18 @@ class Gate:
         rows: Mapping[int, Sequence[tuple[int | None, pa.Table]]],
         store: Store,
         orders: Mapping[int, ShedOrder] | None = None,
+        left_out: Mapping[int, Mapping[int, int]] | None = None,
     ) -> LetIn:
         """`slices` by input and survey, of all tasks; `rows` of this shard by input, each table with its survey, or
         None if it has none: then it has errors only. `orders` are those under which the slices were made, where rows
-        are to be shed. Must be called for every batch in which there are slices.
+        are to be shed, `left_out` how many rows tasks have shed by themselves, by input and priority. Must be called
+        for every batch in which there are slices.
         """
         found = LetIn(rows={number: [table for _, table in tables] for number, tables in rows.items()})
         for number in sorted(slices):
             order = (orders or {}).get(number)
             found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), order, store, found)
+            self._add_left_out(number, (left_out or {}).get(number, {}), found)
         return found
 
     def _judged(
@@ -90,7 +102,10 @@ class Gate:
         spec, kept = self._specs[number], store.read(SPACE, number)
         state = AdmissionState.from_bytes(kept[0]) if kept else AdmissionState()
         surveyed = [(survey, table) for survey, table in tables if survey is not None]
-        asked = [_asked(survey, table) for survey, table in surveyed]
+        asked = [_asked(survey, table, self._window) for survey, table in surveyed]
+        if self._window is not None:
+            latest = [top for _, table in surveyed if (top := pc.max(_good(table)[TS]).as_py()) is not None]
+            found.offered.update({number: max(latest)} if latest else {})
         decided, new = Admission(spec, order).decide(state, slices, asked)
         if spec.needs_history:
             store.replace(SPACE, number, new.to_bytes())
@@ -104,6 +119,14 @@ class Gate:
             let_in.append(found.noted(number, table))
         return [table for table in let_in if table.num_rows]
 
+    def _add_left_out(self, number: int, left_out: Mapping[int, int], found: LetIn) -> None:
+        count = sum(left_out.values())
+        if count:
+            found.output.counts[SHED] += count
+            found.figures[number][SHED] += count
+        for priority, rows in left_out.items():
+            found.output.events[offered_as(self._side_rows.source(number), Priority(priority))] += rows
+
     def _without_rejected(
         self, number: int, table: pa.Table, decided: Decided, output: Output, figures: dict[str, float]
     ) -> pa.Table:
@@ -113,13 +136,19 @@ class Gate:
             outcomes = np.where(is_error, np.uint8(Outcome.ADMITTED), outcomes)
         for word, count in counts_of(outcomes if is_error is None else outcomes[~is_error]).items():
             figures[word if word in (ADMITTED, SHED) else f"{REJECTED}_{word}"] += count
+        admitted = outcomes == Outcome.ADMITTED if is_error is None else (outcomes == Outcome.ADMITTED) & ~is_error
+        for size, rows in lag_counts(decided.lags[admitted]).items():
+            figures[size] = figures.get(size, 0) + rows
         self._count_offered(number, table, outcomes, is_error, output)
         table = table.drop_columns([name for name in (*TICKET_FIELDS, PRIORITY_CODE) if name in table.column_names])
         shed = outcomes == Outcome.SHED
         rejected = (outcomes != Outcome.ADMITTED) & ~shed
         reasons, details = decided.reasons, decided.details
         if shed.any():
-            self._side_rows.put(output, table, shed, SHED, reasons, input=number, detail=details)
+            told = np.zeros_like(shed)
+            told[np.flatnonzero(shed)[:SHED_PAYLOADS]] = True
+            self._side_rows.put(output, table, told, SHED, reasons, input=number, detail=details)
+            output.counts[SHED] += int(shed.sum() - told.sum())
         table = self._side_rows.put(output, table, rejected, REJECTED, reasons, input=number, detail=details)
         return table if not shed.any() else table.filter(pa.array(~shed[~rejected]))
 
@@ -142,10 +171,10 @@ def offered_as(source: str, priority: Priority) -> str:
     return f"offered_{source}_{priority.word}"
 
 
-def _asked(survey: int, table: pa.Table) -> ShardRows:
+def _asked(survey: int, table: pa.Table, window: tuple[int, int] | None) -> ShardRows:
     times = ints(table, TS) if _errors(table) is None else _filled(table)
     ranks = column(table, PRIORITY_CODE).to_numpy() if PRIORITY_CODE in table.column_names else None
-    return ShardRows(survey, Tickets.of(table), times, ranks)
+    return ShardRows(survey, Tickets.of(table), times, ranks, None if window is None else starts_of(times, window))
 
 
 def _errors(table: pa.Table) -> Bools | None:
@@ -153,6 +182,11 @@ def _errors(table: pa.Table) -> Bools | None:
     if PROBLEM not in table.column_names or table[PROBLEM].null_count == table.num_rows:
         return None
     return np.asarray(column(table, PROBLEM).is_valid())
+
+
+def _good(table: pa.Table) -> pa.Table:
+    errors = _errors(table)
+    return table if errors is None else table.filter(pa.array(~errors))
 
 
 def _filled(table: pa.Table) -> Ints:

@@ -84,6 +84,16 @@ class AdmissionSpec:
         return self.shed is not None and self.shed.policy is SlaBackpressurePolicy.STRICT
 
     @property
+    def throttles(self) -> bool:
+        """Whether the source is slowed down when the engine is overloaded."""
+        return self.shed is not None and self.shed.policy is SlaBackpressurePolicy.PREFER_THROTTLE
+
+    @property
+    def is_load_measured(self) -> bool:
+        """Whether anything depends on how loaded the engine is."""
+        return self.sheds or self.throttles
+
+    @property
     def is_on(self) -> bool:
         """False: the source pays nothing for admission."""
         return self.sla.limits_anything or self.shed is not None

@@ -6,6 +6,9 @@ as long as there is something to catch up on. So there is no swinging to and fro
 
     wanted = 1 − (1 − headroom) / demand        while demand > 1
 
+A batch far below its target, time after time, shows that more could be kept, though nobody knows how much: as long as
+all batches have one size, nothing tells what of a batch is fixed cost. Then the ratio falls by steps.
+
 A ratio stays as it is until the wanted one differs from it by more than a step, so that noise does not reach the rows.
 """
 
@@ -30,6 +33,9 @@ class ShedTuning:
     jump: float = 1.35  # a change of demand that is believed at once
     weight: float = 0.25  # of a smaller one against what was known
     begin: float = 1.05  # the suffering at which shedding begins
+    calm: float = 0.5  # the suffering below which no more is shed, whatever the demand seems to be
+    patience: int = 2  # batches of it after which less is tried
+    probe: float = 0.1  # how much less
     most: float = 0.99
 
 
@@ -41,18 +47,27 @@ class ShedController:
     def __init__(self, ratio: float = 0.0, tuning: ShedTuning | None = None) -> None:
         self._tuning = tuning or ShedTuning()
         self._demand: float | None = None
+        self._calm = 0  # batches in a row
         self.ratio = ratio
 
     def update(self, score: LoadScore) -> float:
         if score.demand is None:
             return self.ratio
-        demand = self._smoothed(max(score.demand, score.memory if score.memory > 1 else 0.0))
-        suffering = max(score.latency, score.backlog, score.memory)
+        memory = score.memory if score.memory > 1 else 0.0  # what is not full does not hurt
+        demand = self._smoothed(max(score.demand, memory))
+        suffering = max(score.latency, score.backlog, memory)
         if demand <= 1 or (self.ratio == 0 and suffering <= self._tuning.begin):
             self.ratio = 0.0
             return self.ratio
+        self._calm = self._calm + 1 if suffering < self._tuning.calm else 0
+        if self._calm >= self._tuning.patience:
+            self._calm = 0
+            self.ratio = max(0.0, self.ratio - self._tuning.probe)
+            return self.ratio
         wanted = min(1 - (1 - self._headroom(suffering)) / demand, self._tuning.most)
         rise = wanted - self.ratio
+        if rise > 0 and suffering < self._tuning.calm:
+            return self.ratio
         if abs(rise) > self._tuning.step * (1 - self.ratio):
             self.ratio += rise * self._tuning.haste if rise > 0 else rise
         return self.ratio

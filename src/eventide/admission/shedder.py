@@ -85,6 +85,11 @@ class ShedOrder:
             history = history[max(past, 0) :]
         return history
 
+    @property
+    def sheds_windows(self) -> bool:
+        """Whether any window goes, be it one that began under an earlier order."""
+        return any(ratios != ShedRatios() for _, ratios in self.since)
+
     def to_bytes(self) -> bytes:
         own = {**vars(self), "ratios": _listed(self.ratios), "since": [(at, _listed(each)) for at, each in self.since]}
         return json.dumps(own).encode()
@@ -132,6 +137,12 @@ def _falls(hashes: Hashes, ratios: npt.NDArray[np.float64]) -> Bools:
     """By the upper half of a hash."""
     fallen: Bools = hashes >> np.uint64(32) < np.round(ratios * _ALL).astype(np.uint64)
     return fallen
+
+
+def starts_of(times: npt.NDArray[np.int64], window: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """The start of the tumbling window (offset, size) that each time is in."""
+    offset, size = window
+    return (times - offset) // size * size + offset
 
 
 def row_hashes(identity: Sequence[pa.Array], rows: int) -> Hashes:

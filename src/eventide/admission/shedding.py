@@ -16,35 +16,56 @@ from eventide.eventtime.durations import SECOND
 from eventide.storage.results import Account
 
 _MEMORY_FILE = Path("/proc/meminfo")
+_FRESH = 0.3  # weight of a batch in what a byte is worth
 
 
 class Shedding:
-    """`specs` are those of the stream's sources that may be shed, by name; the shortest target counts."""
+    """`specs` are those of the stream's sources that depend on load, by name; the shortest target counts. `kept` is for
+    how long behind the watermark the rows of a window may come, where whole windows go.
+    """
 
-    def __init__(self, specs: Mapping[str, AdmissionSpec], log: ShedLog) -> None:
-        self._specs, self._log = specs, log
+    def __init__(self, specs: Mapping[str, AdmissionSpec], log: ShedLog, kept: int | None = None) -> None:
+        self._specs, self._log, self._kept = specs, log, kept
         target = min(spec.shed.target_latency for spec in specs.values() if spec.shed is not None)
         self._manager = LoadSheddingManager(target, log.latest())
-        self._seen: int | None = None
+        self._sheds = any(spec.sheds for spec in specs.values())
+        self._per_byte: float | None = None
 
-    def observe(self, account: Account, now: int) -> None:
-        """The batch of `account` has ended at `now`, in microseconds; an order that differs is logged."""
-        if account.batch == self._seen or account.began is None or not account.counts.get("rows_in"):
+    def observe(self, account: Account, now: int, taken: int = 0, waiting: int | None = None) -> None:
+        """The batch of `account` has ended at `now`, in microseconds; an order that differs is logged. It took `taken`
+        bytes, and so many are `waiting`; None: nobody knows.
+        """
+        if account.began is None or not account.counts.get("rows_in"):
             return
-        self._seen = account.batch
         shed = account.counts.get("shed", 0)
         offered = account.counts["rows_in"] - account.counts.get("rejected", 0)
-        load = BatchLoad(offered, offered - shed, account.began / SECOND, now / SECOND, None, _memory(), _cpu())
+        rows = self._rows_of(waiting, offered, taken)
+        load = BatchLoad(offered, offered - shed, account.began / SECOND, now / SECOND, rows, _memory(), _cpu())
         before = self._manager.order
-        order = self._manager.observe(load, self._mix(account, offered))
-        if order.ratios != before.ratios:
+        order = self._manager.observe(load, self._mix(account, offered), *self._windows(account))
+        if self._sheds and order.ratios != before.ratios:
             self._log.add(now, order)
+
+    def _rows_of(self, waiting: int | None, offered: int, taken: int) -> int | None:
+        """About how many rows wait, going by the length of those that were taken of late."""
+        if taken > 0:
+            fresh = offered / taken
+            self._per_byte = fresh if self._per_byte is None else self._per_byte + _FRESH * (fresh - self._per_byte)
+        return None if waiting is None or self._per_byte is None else round(waiting * self._per_byte)
+
+    def _windows(self, account: Account) -> tuple[int | None, int | None]:
+        """The latest event time so far, and the start of the oldest window that may still get rows."""
+        seen = [times["offered"] for times in account.sources.values() if "offered" in times]
+        oldest = None if account.watermark is None or self._kept is None else account.watermark - self._kept
+        return max(seen, default=None), oldest
 
     def figures(self) -> dict[str, float | str]:
         """The load as it was measured last, and what is to be shed."""
         order, score = self._manager.order, self._manager.score
         parts = {f"load_{name}": round(value, 4) for name, value in score.parts.items()}
-        return {"load": round(score.value, 4), **parts, "shed_share": round(order.share, 4), "load_cause": score.cause}
+        ratios = {f"shed_ratio_{name}": round(value, 4) for name, value in vars(order.ratios).items()}
+        share = {"shed_share": round(order.share, 4), **ratios} if self._sheds else {}
+        return {"load": round(score.value, 4), **parts, **share, "load_cause": score.cause}
 
     def _mix(self, account: Account, offered: int) -> dict[Priority, int]:
         """The batch's rows by priority. Rows of sources that are never shed are critical."""

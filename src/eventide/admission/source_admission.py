@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eventide.admission.batch_admission import Arrivals, Bools, Codes, Ints, Outcome, Survey, Tickets, settle, survey
@@ -49,6 +50,7 @@ class Decided:
     outcomes: Codes
     reasons: pa.Array  # string; NULL where admitted
     details: pa.Array  # string, JSON; NULL where admitted
+    lags: Ints  # microseconds between event time and arrival
 
     @property
     def admitted(self) -> Bools:
@@ -76,6 +78,19 @@ class Admission:
         self._order = order or ShedOrder()
         self._shedder = LoadShedder(self._order)
 
+    @property
+    def sheds(self) -> bool:
+        """Whether the order lets any row go."""
+        return self._order.sheds_windows if self._by_windows else self._order.share > 0
+
+    @property
+    def _by_windows(self) -> bool:
+        return self._spec.shed is not None and self._spec.shed.mode is ShedMode.WINDOWS
+
+    def ratios(self, priorities: Priorities, window_starts: Ints | None) -> npt.NDArray[np.float64]:
+        """The share that goes of rows like each of these."""
+        return self._shedder.ratios(priorities, window_starts)
+
     def survey(self, rows: Arrivals, load: ShedInput | None = None) -> Survey:
         return survey(self._spec.sla, rows, None if load is None else self._to_be_shed(load))
 
@@ -99,7 +114,8 @@ class Admission:
         for some in rows:
             outcomes = settlement.outcomes(some.survey, some.tickets)
             details = figures.details(some.survey, some.tickets, outcomes, some.event_time)
-            if some.priorities is not None:
+            if some.priorities is not None and outcomes.any():
                 details = figures.shed_details(details, outcomes, some.priorities, some.window_starts)
-            found.append(Decided(outcomes, reasons(outcomes), details))
+            lags = settlement.arrivals_of(some.survey, some.tickets) - some.event_time
+            found.append(Decided(outcomes, reasons(outcomes), details, lags))
         return found, new

@@ -236,12 +236,22 @@ def state(stream: StreamName, checkpoint: Existing) -> None:
 @app.command()
 def demo(
     seconds: Annotated[int, typer.Option(min=2, max=600, help="How long to generate clicks.")] = 20,
-    rate: Annotated[int, typer.Option(min=10, max=100_000, help="Clicks per second.")] = 3000,
+    rate: Annotated[
+        int | None, typer.Option(min=10, max=100_000, help="Clicks per second. Default: 3000; 30000 with --overload.")
+    ] = None,
+    overload: Annotated[
+        bool, typer.Option("--overload", help="Instead: more than the engine can take, and who pays for it.")
+    ] = False,
 ) -> None:
     """Run a click stream with disorder, late rows and bad timestamps, live on local Spark."""
+    if overload:
+        from eventide.overload import run_overload
+
+        run_overload(seconds=seconds, rate=rate or 30_000, console=stdout())
+        return
     from eventide.demo import run_demo
 
-    run_demo(seconds=seconds, rate=rate, console=stdout())
+    run_demo(seconds=seconds, rate=rate or 3000, console=stdout())
 
 
 @app.command()

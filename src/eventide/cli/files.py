@@ -49,13 +49,13 @@ class Checked:
         return ", ".join(f"{len(names)} {kind}{'' if len(names) == 1 else 's'}" for kind, names in counts)
 
     def explain(self, stream: str | None) -> str:
-        from eventide.plan.explain import explain
+        from eventide.plan.explain import Known, explain
 
         if stream is None:
             return "\n\n".join(self.explain(name) for name in self.catalog.streams)
         if stream not in self.plans:
             raise CatalogError(f"no stream {stream}", help=suggest(stream, self.catalog.streams))
-        return explain(self.plans[stream], read=self.plans.get)
+        return explain(self.plans[stream], known=Known(self.plans.get))
 
 
 def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:

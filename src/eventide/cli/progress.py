@@ -17,10 +17,14 @@ from eventide.cli.console import duration, when
 Progress = Sequence[Mapping[str, Any]]
 
 
+_LIMITS = ("rejected", "shed")  # columns of a table in which any stream has limits
+
+
 def progress_table(progress: Progress) -> Table:
     """One row per stream; failed streams are in red, late rows stand out."""
     table = Table(header_style="bold", box=None, pad_edge=False)
-    for name, justify in COLUMNS:
+    limited = any(stream.get(kind) for stream in progress for kind in (*_LIMITS, "admission"))
+    for name, justify in (*COLUMNS[:-1], *([(kind, "right") for kind in _LIMITS] if limited else []), COLUMNS[-1]):
         table.add_column(name, justify=justify, no_wrap=True)
     for stream in progress:
         late, errors = int(stream["late"]), int(stream["errors"])
@@ -33,6 +37,7 @@ def progress_table(progress: Progress) -> Table:
             f"{int(stream['open_windows']):,}",
             Text(f"{late:,}", style="yellow" if late else ""),
             Text(f"{errors:,}", style="yellow" if errors else ""),
+            *([f"{int(stream.get(kind, 0)):,}" for kind in _LIMITS] if limited else []),
             "failed" if stream["error"] else f"{int(stream['batches']):,}",
         )
     return table
@@ -58,8 +63,15 @@ def progress_line(stream: Mapping[str, Any]) -> str:
         f"watermark {when(stream['watermark'])} (lag {duration(stream['watermark_lag_seconds'])}), "
         f"{int(stream['open_windows']):,} open windows, {int(stream['late']):,} late, "
         f"{int(stream['errors']):,} errors, "
-        f"{int(stream['batches']):,} batches"
+        f"{int(stream['batches']):,} batches{_limits(stream)}"
     )
+
+
+def _limits(stream: Mapping[str, Any]) -> str:
+    """What limits and load have cost, for streams that have any."""
+    counts = [f", {int(stream.get(kind, 0)):,} {kind}" for kind in ("rejected", "shed") if stream.get(kind)]
+    load = stream.get("load")
+    return "".join(counts) + ("" if load is None else f", load {float(load):.2f}")
 
 
 class ProgressView:

@@ -10,7 +10,7 @@ from eventide.connectors.sink import Sink
 from eventide.errors import EnvironmentError, OptionError, suggest
 from eventide.plan import logical
 
-CONNECTORS = ("console", "embedded", "files", "kafka", "postgres")
+CONNECTORS = ("console", "delta", "embedded", "files", "kafka", "postgres")
 
 
 def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] = ()) -> Sink | None:
@@ -20,6 +20,8 @@ def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] =
         return FilesSink(secrets.options["path"], sink.options.get("format", "json"), identity, json_columns)
     if sink.connector == "postgres":
         return _postgres(sink, secrets, identity, json_columns)
+    if sink.connector == "delta":
+        return _delta(sink, secrets, identity)
     if sink.connector == "kafka":
         return _kafka(sink, secrets, identity, json_columns)
     if sink.connector == "console":
@@ -45,3 +47,11 @@ def _kafka(sink: logical.Sink, secrets: Secrets, identity: str, json_columns: tu
     from eventide.connectors.kafka.write import KafkaSink
 
     return KafkaSink(sink.name, secrets.options, identity, json_columns, secrets.hide)
+
+
+def _delta(sink: logical.Sink, secrets: Secrets, identity: str) -> Sink:
+    try:
+        from eventide.connectors.delta.write import DeltaSink
+    except ImportError:
+        raise EnvironmentError(f"the sink {sink.name} needs deltalake", help="pip install 'eventide[delta]'") from None
+    return DeltaSink(sink.name, secrets.options, identity, secrets.hide)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from eventide.admission.gate import FIGURES
+from eventide.admission.lags import is_lag, percentiles
 from eventide.kernels.contract import SIDE_KINDS, USED
 
 if TYPE_CHECKING:
+    from eventide.admission.options import AdmissionSpec
     from eventide.spark.running import RunningStream
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -57,8 +62,29 @@ def metrics_of(stream: RunningStream) -> dict[str, Any]:
     if tables:
         figures["tables"] = tables
     for name, admission in (account.admission if account else {}).items():
-        figures["sources"].setdefault(name, {})["admission"] = dict(admission)
+        figures["sources"].setdefault(name, {})["admission"] = _admission(stream.limits.get(name), admission)
+    figures["classes"] = _by_class(stream.limits, account.admission if account else {})
     return figures
+
+
+def _admission(limits: AdmissionSpec | None, figures: Mapping[str, float]) -> dict[str, Any]:
+    """What became of a source's rows, and how late those were that were admitted of late."""
+    named = {} if limits is None or limits.sla.sla_class is None else {"class": limits.sla.sla_class.value}
+    counted = {name: value for name, value in figures.items() if not is_lag(name)}
+    return {**named, **counted, **percentiles(figures)}
+
+
+def _by_class(
+    limits: Mapping[str, AdmissionSpec], admission: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Rows admitted, rejected by reason and shed, of all sources of a class together."""
+    found: dict[str, Counter[str]] = {}
+    for name, figures in admission.items():
+        sla_class = limits[name].sla.sla_class if name in limits else None
+        if sla_class is not None:
+            counts = {kind: figures.get(kind, 0) for kind in FIGURES}
+            found.setdefault(sla_class.value, Counter()).update(counts)
+    return {name: dict(counts) for name, counts in found.items()}
 
 
 def progress_of(stream: RunningStream) -> dict[str, Any]:
@@ -75,6 +101,13 @@ def progress_of(stream: RunningStream) -> dict[str, Any]:
         "open_windows": figures.get("open_windows", 0),
         "late": figures["late"],
         "errors": figures["error"],
+        "rejected": figures["rejected"],
+        "shed": figures["shed"],
+        "load": figures.get("load"),
+        "shed_share": figures.get("shed_share", 0.0),
+        "admission": {
+            name: source["admission"] for name, source in figures["sources"].items() if "admission" in source
+        },
         "batches": figures["batches"],
         "state_bytes": figures.get("state_bytes", 0),
         "error": None if failure is None else failure.message,

@@ -9,8 +9,8 @@ import datetime as dt
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from eventide.admission.sla import StreamSlaConfig
 from eventide.diagnose.join_words import gives_on_arrival, kept_text, rule_text
+from eventide.diagnose.limit_words import limit_lines
 from eventide.diagnose.partition_words import partition_lines
 from eventide.eventtime.durations import format_duration
 from eventide.plan.logical import (
@@ -31,7 +31,7 @@ from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import relations_of, window_of
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
-from eventide.plan.windows import Cumulate, Session, Slide, Unbounded
+from eventide.plan.windows import Calendar, Cumulate, Session, Slide, Unbounded
 from eventide.storage.results import Account
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -194,6 +194,8 @@ class _Case:
             )
         if isinstance(window, Session):
             return f"the oldest open session ends at {_at(self._next - lateness)}, unless more of its rows come."
+        if isinstance(window, Calendar):
+            return f"the oldest open window ends at {_at(self._next - lateness)}."
         end, size = self._next - lateness, window.size
         is_part = isinstance(window, Cumulate)  # a cumulating window has grown to `size` only at its last step
         start = (end - 1 - window.offset) // size * size + window.offset if is_part else end - size
@@ -432,6 +434,7 @@ class _Case:
             ("late", "late"),
             ("error", "an error" if totals.get("error") == 1 else "errors"),
             ("rejected", "rejected"),
+            ("shed", "shed"),
         )
         unused = [
             f"{totals[kind]:,} {'is' if totals[kind] == 1 else 'are'} {word}"
@@ -443,19 +446,8 @@ class _Case:
                 f"Of {totals.get('rows_in', 0):,} rows so far, {_listed(unused)}: "
                 f"db.side_output('{self.stream.name}') has them."
             )
-        return [*lines, *self._about_limits()]
-
-    def _about_limits(self) -> list[str]:
-        """Why rows were rejected."""
-        lines = []
-        for name, figures in (self.account.admission if self.account else {}).items():
-            admission = self._inputs[name].source.admission if name in self._inputs else None
-            counts = {reason: int(figures.get(f"rejected_{reason}", 0)) for reason in ("lag", "jitter", "rate")}
-            for reason, count in counts.items():
-                if count and admission is not None:
-                    rows = f"{count:,} {'row of' if count == 1 else 'rows of'} {name} {'was' if count == 1 else 'were'}"
-                    lines.append(f"{rows} rejected: {_limit(reason, admission.sla, figures.get('tokens_left', 0))}.")
-        return lines
+        limits = {name: input.source.admission for name, input in self._inputs.items()}
+        return [*lines, *limit_lines(limits, self.account.admission if self.account else {})]
 
     def _about_errors(self) -> list[str]:
         skews = sorted({input.source.max_future_skew for input in self.physical.inputs})
@@ -470,25 +462,6 @@ class _Case:
     def _filters(self) -> list[str]:
         conditions = [each for relation in relations_of(self.stream.query) for each in _conditions(relation)]
         return [f"Rows that do not meet {_listed(conditions)} do not count."] if conditions else []
-
-
-def _limit(reason: str, limits: StreamSlaConfig, tokens: float) -> str:
-    """What was asked of a row that was rejected for `reason`."""
-    if reason == "lag":
-        return f"it may come at most {format_duration(limits.max_lag or 0)} after its time (sla.max_lag)"
-    if reason == "jitter":
-        return (
-            f"it came more than {format_duration(limits.jitter_budget or 0)} after the one before (sla.jitter_budget)"
-        )
-    if limits.bucket is None:
-        return "the source had a rate then, and has none now"
-    cost, burst, rate = (
-        float(each) for each in (limits.bucket.token_cost, limits.bucket.burst, limits.bucket.tokens_per_sec)
-    )
-    return (
-        f"the bucket was empty, and now holds {tokens:g} of {burst:g} tokens; {rate:g} come back per second, and a row "
-        f"costs {cost:g} (sla.max_events_per_sec)"
-    )
 
 
 def _conditions(relation: Relation) -> list[str]:

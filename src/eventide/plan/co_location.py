@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from eventide.plan.modes import LatePolicy
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, OverRows, Physical, RankRows
 from eventide.plan.windows import Tumble
 
 
@@ -29,7 +29,7 @@ def co_location(physical: Physical) -> CoLocation:
             may_move = physical.options.late_policy is LatePolicy.REASSIGN
             stays = isinstance(window, Tumble) and not may_move and not physical.deduplicates
             return CoLocation.WINDOW if stays else CoLocation.EVERYTHING
-        case AggregateWindows() | JoinRows() | RankRows():
+        case AggregateWindows() | JoinRows() | RankRows() | OverRows():
             return CoLocation.KEY if has_keys else CoLocation.EVERYTHING
         case ForwardRows(ordered=True):
             return CoLocation.EVERYTHING
@@ -40,4 +40,5 @@ def co_location(physical: Physical) -> CoLocation:
 def late_policy(physical: Physical) -> LatePolicy:
     """The stream's policy; an ordered stream is strict whatever it says."""
     is_ordered = isinstance(physical.operator, ForwardRows) and physical.operator.ordered
+    is_ordered |= isinstance(physical.operator, OverRows)
     return LatePolicy.STRICT if is_ordered else physical.options.late_policy

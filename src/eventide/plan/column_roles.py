@@ -26,7 +26,7 @@ from eventide.plan.logical import (
 )
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 
@@ -73,7 +73,7 @@ class WindowBound:
                 return Tumble(slide, (offset + size) % slide)
             case Cumulate(step=step, offset=offset):
                 return Tumble(step, offset % step)
-            case Session() | Slide() | Unbounded():
+            case Calendar() | Session() | Slide() | Unbounded():
                 return Tumble(1)
 
 

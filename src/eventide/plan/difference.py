@@ -18,6 +18,7 @@ from eventide.plan.logical import (
     Filter,
     Join,
     Lookup,
+    Over,
     Project,
     Query,
     Rank,
@@ -32,10 +33,25 @@ from eventide.plan.logical import (
 from eventide.plan.modes import FILTERED, IGNORE_NULLS, LatePolicy, RankFunction
 from eventide.plan.names import without_owner
 from eventide.plan.reads import sources_below
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.windows import (
+    Calendar,
+    CalendarUnit,
+    Cumulate,
+    Frame,
+    Hop,
+    RangeFrame,
+    Session,
+    Slide,
+    Tumble,
+    Unbounded,
+    Window,
+)
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
 _IDENTITY_OPTIONS = ("path", "topic", "topic_pattern", "plan", "late")
+
+
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def canonical(stream: Stream) -> str:
@@ -59,6 +75,9 @@ def window_text(window: Window) -> str:
             text = f"hop size {format_duration(window.size)} slide {format_duration(window.slide)}"
         case Cumulate():
             text = f"cumulate size {format_duration(window.size)} step {format_duration(window.step)}"
+        case Calendar():
+            first = f", weeks from {_DAYS[window.first_day]}" if window.unit is CalendarUnit.WEEK else ""
+            return f"calendar {window.count} {window.unit.value} of {window.zone}{first}"
         case Session():
             return f"session gap {format_duration(window.gap)}"
         case Slide():
@@ -139,6 +158,9 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
     if isinstance(query, Rank):
         yield from _rank(query, emit)
         return
+    if isinstance(query, Over):
+        yield from _over(query)
+        return
     if isinstance(query, WindowAggregate):
         yield f"window: {window_text(query.window)}"
         yield f"emit: {emit_text(emit)}"
@@ -191,6 +213,28 @@ def _rank(query: Rank, emit: Emit) -> Iterator[str]:
         yield f"window: none{ttl}; of equal rows the {'last' if query.latest_first else 'first'} to come"
     if query.changes is not None:
         yield f"changes by: {query.changes}"
+    if query.where is not None:
+        yield f"where: {query.where}"
+    yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)
+    yield from (f"input column: {c.name}{' ' + c.type if c.type else ''}" for c in query.columns)
+
+
+def frame_text(frame: Frame) -> str:
+    """`range of 1m before`"""
+    if frame.preceding is None:
+        return "everything before"
+    if isinstance(frame, RangeFrame):
+        return f"range of {format_duration(frame.preceding)} before"
+    return f"{frame.preceding} rows before"
+
+
+def _over(query: Over) -> Iterator[str]:
+    kept = "" if query.ttl is None else f", kept for {format_duration(query.ttl)}"
+    peers = ", with all of the same time" if isinstance(query.frame, RangeFrame) else ""
+    yield f"over: {frame_text(query.frame)}{peers}{kept}, by {', '.join(query.partition) or 'nothing'}"
+    yield from (f"aggregate {call.name}: {call_text(call)}{_returns(call)}" for call in query.aggregates)
+    if query.time is not None:
+        yield f"event time: {query.time}"
     if query.where is not None:
         yield f"where: {query.where}"
     yield from (f"output: {output.sql} as {output.name}" for output in query.outputs)

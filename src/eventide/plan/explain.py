@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from eventide.admission.options import AdmissionSpec
 from eventide.eventtime.durations import format_duration
 from eventide.plan.difference import (
     bound_text,
     emit_text,
     explode_text,
+    frame_text,
     join_emit_text,
     lookup_text,
     rank_text,
     window_text,
 )
+from eventide.plan.fusion import FOLD, Fused, chain, output_stages, scan_stages
 from eventide.plan.logical import Explode, Filter, Lookup, Named, Step, Table
 from eventide.plan.modes import LatePolicy
 from eventide.plan.physical import (
@@ -23,6 +26,7 @@ from eventide.plan.physical import (
     ForwardRows,
     Input,
     JoinRows,
+    OverRows,
     Physical,
     RankRows,
 )
@@ -38,21 +42,29 @@ class _Node:
     inputs: list[_Node] = field(default_factory=list)
 
 
-Read = Callable[[str], Physical | None]
-
-
-def explain(physical: Physical, *, analyzed: Mapping[str, str] | None = None, read: Read = lambda stream: None) -> str:
-    """The plan as text. `analyzed` gives Spark's type of an output, a packed column or an aggregate by its name.
-
-    `read` gives the plan of a stream that is read, which then stands under the input that reads it.
+@dataclass(frozen=True)
+class Known:
+    """What is known beside a plan. `read` gives the plan of a stream that is read, which then stands under the input
+    that reads it; `fused` what a stream that was compiled runs as one.
     """
-    return "\n".join(_lines(_stream(physical, analyzed or {}, read), "", ""))
+
+    read: Callable[[str], Physical | None] = lambda stream: None
+    fused: Callable[[str], Fused | None] = lambda stream: None
 
 
-def _stream(physical: Physical, types: Mapping[str, str], read: Read) -> _Node:
-    finish, operator = _finish(physical, types), _operator(physical, types)
+def explain(physical: Physical, *, analyzed: Mapping[str, str] | None = None, known: Known | None = None) -> str:
+    """The plan as text. `analyzed` gives Spark's type of an output, a packed column or an aggregate by its name."""
+    return "\n".join(_lines(_stream(physical, analyzed or {}, known or Known()), "", ""))
+
+
+def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> _Node:
+    fused = known.fused(physical.stream.name)
+    finish, operator = _finish(physical, types, fused), _operator(physical, types)
     finish.inputs = [operator]
-    operator.inputs = [_input(physical, input, types, read) for input in physical.inputs]
+    operator.inputs = [
+        _input(physical, input, types, known, fused is not None and fused.folds[number])
+        for number, input in enumerate(physical.inputs)
+    ]
     return _Node(f"Stream {physical.stream.name}", [("plan", physical.plan_id)], [_route(physical, finish)])
 
 
@@ -63,10 +75,15 @@ def _route(physical: Physical, below: _Node) -> _Node:
     return _Node("Route", facts, [below])
 
 
-def _finish(physical: Physical, types: Mapping[str, str]) -> _Node:
+def _finish(physical: Physical, types: Mapping[str, str], fused: Fused | None) -> _Node:
     clause = "where" if isinstance(physical.operator, JoinRows) else "having"
     facts = [(clause, physical.having)] if physical.having is not None else []
-    return _Node("Output", [*facts, ("columns", _columns(physical.outputs, types))])
+    facts.append(("columns", _columns(physical.outputs, types)))
+    if fused is not None and fused.outputs_by_spark is not None:
+        facts.append(("not fused", fused.outputs_by_spark))
+    elif fused is not None:
+        facts.append(("fused", f"{chain(output_stages(physical))}, in the task of a shard"))
+    return _Node("Output", facts)
 
 
 def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
@@ -89,6 +106,11 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
             if told is not None:
                 facts.append(("places", f"{told.first} to {told.last}, every change told"))
                 facts += [] if told.ttl is None else [("partitions kept for", format_duration(told.ttl))]
+        case OverRows(frame=frame, aggregates=aggregates, ttl=ttl):
+            by = ", ".join(key.name for key in physical.inputs[0].keys) or "nothing"
+            title = f"Running aggregates over {frame_text(frame)}, by {by}"
+            facts += [("aggregate", f"{call.name} = {call.sql}{_typed(call.name, types)}") for call in aggregates]
+            facts += [] if ttl is None else [("kept for", format_duration(ttl))]
     policy = physical.options.late_policy
     if policy is not LatePolicy.WINDOW:
         within = (
@@ -122,18 +144,18 @@ def _pair_columns(columns: tuple[Named, ...], input: Input) -> str:
     return ", ".join(f"{column.name} = {names[column.sql]}" for column in columns) or "no columns"
 
 
-def _input(physical: Physical, input: Input, types: Mapping[str, str], read: Read) -> _Node:
+def _input(physical: Physical, input: Input, types: Mapping[str, str], known: Known, folds: bool) -> _Node:
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
     by = ", ".join(key.sql for key in input.keys)
     side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
     title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
     facts = [] if input.changes is None else [("change log", f"{input.changes} says which rows are taken back")]
     facts += [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
-    return _Node(title, facts, [_watermark(physical, input, read)])
+    return _Node(title, facts, [_watermark(physical, input, known, folds)])
 
 
-def _watermark(physical: Physical, input: Input, read: Read) -> _Node:
-    below = _source(input, read)
+def _watermark(physical: Physical, input: Input, known: Known, folds: bool) -> _Node:
+    below = _source(input, known, folds)
     for step in input.steps:
         below = _step(step, below)
     if isinstance(input.watermark, EventTimeWatermark) and input.watermark.told:
@@ -172,13 +194,13 @@ def _table_facts(table: Table) -> list[tuple[str, str]]:
     return [*facts, ("read anew", refresh)]
 
 
-def _source(input: Input, read: Read) -> _Node:
+def _source(input: Input, known: Known, folds: bool) -> _Node:
     source = input.source
     if is_stream(source):
-        below = read(source.options[STREAM])
+        below = known.read(source.options[STREAM])
         what = f"Late rows of {source.options[STREAM]}" if IS_LATE in source.options else f"Rows of {source.name}"
         facts = [("columns", ", ".join(column.name for column in source.columns))]
-        return _Node(what, facts, [] if below is None else [_stream(below, {}, read)])
+        return _Node(what, facts, [] if below is None else [_stream(below, {}, known)])
     facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in source.columns))]
     facts += [(name, value) for name, value in sorted(source.options.items())]
     if source.dedup is not None:
@@ -190,16 +212,26 @@ def _source(input: Input, read: Read) -> _Node:
     facts.append(("max future skew", format_duration(source.max_future_skew)))
     if source.admission is not None and source.admission.sla.limits_anything:
         facts.append(("admits", source.admission.sla.describe()))
-    if source.admission is not None and source.admission.shed is not None and source.admission.sheds:
-        first = source.admission.priority_sql or source.admission.priority.word
-        target = format_duration(source.admission.shed.target_latency)
-        facts.append(("sheds", f"rows when batches last longer than {target}; priority {first}"))
+    facts += _load(source.admission)
     if input.fusion is not None:
-        what = "messages" if source.connector == "kafka" else "files"
-        facts.append(("fused", f"tasks read, decode, filter, project and pack the {what} by themselves"))
+        stages = (*scan_stages(input), *((FOLD,) if folds else ()))
+        facts.append(("fused", f"{chain(stages)}, in the task that reads; the shuffle ends it"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
     return _Node(f"Scan {source.name} ({source.connector})", facts)
+
+
+def _load(spec: AdmissionSpec | None) -> list[tuple[str, str]]:
+    """What becomes of a source under load."""
+    if spec is None or spec.shed is None:
+        return []
+    target = format_duration(spec.shed.target_latency)
+    if spec.throttles:
+        return [("throttled", f"takes what batches of {target} can work off; writers wait")]
+    if not spec.sheds:
+        return [("sheds", "nothing")]
+    first = spec.priority_sql or spec.priority.word
+    return [("sheds", f"{spec.shed.mode.value} when batches last longer than {target}; priority {first}")]
 
 
 def _columns(columns: tuple[Named, ...], types: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from eventide.kernels.contract import InputSpec
 from eventide.kernels.intake import InnerSpec, IntakeSpec
 from eventide.kernels.joins.spec import JoinSpec
 from eventide.kernels.logic.forward import ForwardSpec
+from eventide.kernels.logic.over import OverSpec
 from eventide.kernels.logic.rank import RankSpec, SortKey
 from eventide.kernels.logic.rank_changes import RankChangesSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
@@ -22,6 +23,7 @@ from eventide.plan.physical import (
     AggregateWindows,
     ForwardRows,
     JoinRows,
+    OverRows,
     PackedAggregate,
     Physical,
     RankRows,
@@ -60,6 +62,8 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
             inner = _rank(physical, physical.operator, types)
         case RankRows(told=told) if told is not None:
             inner = _rank_changes(physical, physical.operator, told, types)
+        case OverRows():
+            inner = _over(physical, physical.operator, types)
     within = tuple(None if each.source.dedup is None else each.source.dedup.within for each in physical.inputs)
     spans = within if any(span is not None for span in within) else ()
     return IntakeSpec(inner, late_policy(physical), physical.options.max_lateness, spans)
@@ -165,6 +169,22 @@ def _rank_changes(physical: Physical, operator: RankRows, told: ToldPlaces, type
         told.latest_first,
         first.changes,
         told.ttl,
+        _sources(physical),
+    )
+
+
+def _over(physical: Physical, operator: OverRows, types: KernelTypes) -> OverSpec:
+    first = physical.inputs[0]
+    keys, originals = tuple(key.sql for key in first.keys), _pairs(first.originals)
+    inputs = [name for call in operator.aggregates for name in call.inputs]
+    needed = dict.fromkeys((*keys, *inputs, *(packed for _, packed in originals)))
+    return OverSpec(
+        operator.frame,
+        keys,
+        originals,
+        tuple((name, types.packed[0][name]) for name in needed),
+        tuple(_aggregate(call, types) for call in operator.aggregates),
+        operator.ttl,
         _sources(physical),
     )
 

@@ -13,7 +13,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.plan.joins import JoinBound
 from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
-from eventide.plan.windows import Window
+from eventide.plan.windows import Frame, Window
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,27 @@ class Rank:
     changes: str | None = None
 
 
-Query = WindowAggregate | Forward | Join | Rank
+@dataclass(frozen=True)
+class Over:
+    """Rows of `input` in event-time order, each with aggregates over a frame of those before it that agree with it in
+    `partition`, when no earlier row can come on time.
+
+    `where` and `outputs` name columns of `input`, and __a0.. (aggregates). `ttl` is how long what is kept of a
+    partition outlives its newest row.
+    """
+
+    input: Relation
+    columns: tuple[Column, ...]
+    partition: tuple[str, ...]
+    frame: Frame
+    aggregates: tuple[AggregateCall, ...]
+    outputs: tuple[Named, ...]
+    where: str | None = None
+    time: str | None = None
+    ttl: int | None = None
+
+
+Query = WindowAggregate | Forward | Join | Rank | Over
 
 
 @dataclass(frozen=True)
@@ -266,6 +286,7 @@ class StreamOptions:
     shards: int | None = None
     event_time: bool = True  # False ('eventtime.enabled' = 'false'): the time at which a row is processed counts
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
+    fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
 
 
 @dataclass(frozen=True)

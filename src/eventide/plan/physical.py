@@ -14,7 +14,7 @@ from eventide.kernels.contract import CHANGE, OP
 from eventide.plan.joins import JoinBound
 from eventide.plan.logical import Column, Emit, Named, Source, Step, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, JoinKind, RankFunction
-from eventide.plan.windows import Window
+from eventide.plan.windows import Frame, Window
 from eventide.tasks.expressions import Expression
 
 
@@ -156,7 +156,16 @@ class RankRows:
     told: ToldPlaces | None = None
 
 
-Operator = AggregateWindows | ForwardRows | JoinRows | RankRows
+@dataclass(frozen=True)
+class OverRows:
+    """Aggregates over a frame of rows that agree in the inputs' keys, in event-time order."""
+
+    frame: Frame
+    aggregates: tuple[PackedAggregate, ...]
+    ttl: int | None = None
+
+
+Operator = AggregateWindows | ForwardRows | JoinRows | RankRows | OverRows
 
 
 @dataclass(frozen=True)
@@ -177,6 +186,10 @@ class Physical:
         return any(input.source.dedup is not None for input in self.inputs)
 
     @property
+    def aggregates(self) -> tuple[PackedAggregate, ...]:
+        return self.operator.aggregates if isinstance(self.operator, AggregateWindows | OverRows) else ()
+
+    @property
     def change_column(self) -> str | None:
         """The column of the operator's rows that says which are taken back; None if they are no change log."""
         if isinstance(self.operator, ForwardRows):
@@ -191,4 +204,5 @@ class Physical:
         """Whether the operator must know in which order rows of a batch came."""
         in_order = isinstance(self.operator, ForwardRows) and self.operator.ordered
         is_told = isinstance(self.operator, RankRows) and self.operator.told is not None
-        return in_order or self.deduplicates or is_told or isinstance(self.operator, JoinRows)
+        is_numbered = is_told or isinstance(self.operator, JoinRows | OverRows)
+        return in_order or self.deduplicates or is_numbered

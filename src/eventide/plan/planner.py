@@ -19,6 +19,7 @@ from eventide.plan.logical import (
     JoinSide,
     Lookup,
     Named,
+    Over,
     Project,
     Rank,
     Relation,
@@ -37,6 +38,7 @@ from eventide.plan.physical import (
     Input,
     JoinRows,
     Operator,
+    OverRows,
     PackedAggregate,
     Physical,
     ProcessTimeWatermark,
@@ -77,6 +79,8 @@ def _unoptimized(stream: Stream) -> Physical:
             return _join(stream, query)
         case Rank():
             return _rank(stream, query)
+        case Over():
+            return _over(stream, query)
 
 
 def _aggregate(stream: Stream, query: WindowAggregate) -> Physical:
@@ -162,6 +166,20 @@ def _rank(stream: Stream, query: Rank) -> Physical:
         query.ttl,
     )
     return _physical(stream, inputs, RankRows(query.function, columns, told), places.rest, query.outputs)
+
+
+def _over(stream: Stream, query: Over) -> Physical:
+    keys = tuple(Named(f"__k{number}", sql) for number, sql in enumerate(query.partition))
+    packed, calls = _packed_calls(query.aggregates)
+    inputs = _inputs(
+        stream,
+        query.input,
+        query.columns,
+        query.time,
+        packed=(*keys, *packed, *_originals(query.columns)),
+        keys=tuple(Named(key.sql, key.name) for key in keys),
+    )
+    return _physical(stream, inputs, OverRows(query.frame, calls, query.ttl), query.where, query.outputs)
 
 
 def _pair_columns(side: JoinSide, letter: str, used: set[str]) -> tuple[Named, ...]:

@@ -61,5 +61,5 @@ def _offsets(text: str) -> At:
     parts = [_OFFSETS.fullmatch(part) for part in text.split(",")]
     found = [(part[1], int(part[2]), int(part[3])) for part in parts if part is not None]
     if len(found) < len(parts):
-        raise OptionError(f"'{text}' is no place in a topic", help=_HELP)
+        raise OptionError(f"'{text}' is not a place in a topic", help=_HELP)
     return At(tuple(found))

@@ -38,6 +38,8 @@ def _of_source(source: Source, event_time: bool) -> set[str]:
         used |= set(METADATA_COLUMNS) | {time.column.split(".")[0].lower() for time in times}
         used |= {time.column.lower() for time in times}
         used |= columns_in([] if source.watermark_sql is None else [source.watermark_sql])
+    if source.admission is not None and source.admission.priority_sql is not None:
+        used |= columns_in([source.admission.priority_sql])
     return used
 
 

@@ -10,6 +10,7 @@ from eventide.kernels.aggregates import aggregates
 from eventide.plan.logical import Explode, Forward, Lookup, Relation, Scan, Source, Stream, Union
 from eventide.plan.modes import LatePolicy
 from eventide.plan.reads import relations_of, sources_below
+from eventide.plan.shedding import why_not_windows
 
 USER_AGGREGATES = aggregates
 
@@ -39,6 +40,9 @@ def validate(stream: Stream, places: Places | None = None) -> None:
                 f"{source.name} has limits, which count its rows, and here one becomes several before they are counted",
                 f"let a stream of its own read {source.name}, and do this with what that one gives",
             )
+    refused = why_not_windows(stream)
+    if refused is not None:
+        raise (places or Places()).error("query", *refused)
 
 
 def _exploded(relation: Relation) -> list[Source]:

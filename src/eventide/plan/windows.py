@@ -6,6 +6,7 @@ What is done in a window (aggregate at its close, aggregate early, join) is apar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,32 @@ class Cumulate:
     size: int
     step: int
     offset: int = 0
+
+
+class CalendarUnit(Enum):
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    YEAR = "year"
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """`count` days, weeks, months or years of the clocks of `zone`; they differ in length.
+
+    They are counted from the one that holds 1970-01-01. Weeks begin on `first_day`, 0 being Monday.
+    """
+
+    unit: CalendarUnit
+    count: int
+    zone: str
+    first_day: int = 0
+
+    @property
+    def longest(self) -> int:
+        """More than any such window lasts, in microseconds."""
+        days = {CalendarUnit.DAY: 1, CalendarUnit.WEEK: 7, CalendarUnit.MONTH: 31, CalendarUnit.YEAR: 366}[self.unit]
+        return (days * self.count + 2) * 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -53,5 +80,25 @@ class Unbounded:
 
 
 PanedWindow = Tumble | Hop | Cumulate  # windows that do not depend on the rows
-BoundedWindow = PanedWindow | Session | Slide  # what SQL can name
+BoundedWindow = PanedWindow | Calendar | Session | Slide  # what SQL can name
 Window = BoundedWindow | Unbounded
+
+
+# Frames: the rows that come before a row, and the row itself, over which a running aggregate is taken.
+
+
+@dataclass(frozen=True)
+class RangeFrame:
+    """Rows up to `preceding` older, both ends included, and all of the same time; None: all that are not later."""
+
+    preceding: int | None = None
+
+
+@dataclass(frozen=True)
+class RowsFrame:
+    """As many rows before it as `preceding` says; None: all."""
+
+    preceding: int | None = None
+
+
+Frame = RangeFrame | RowsFrame

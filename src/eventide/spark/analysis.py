@@ -27,7 +27,7 @@ from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_EN
 from eventide.kernels.logic.rank import PLACE
 from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Explode, Filter, Lookup, Named, Step
-from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Physical, RankRows
+from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, OverRows, Physical, RankRows
 from eventide.plan.windows import Unbounded
 from eventide.tasks.select_list import WINDOW_ID
 
@@ -88,6 +88,11 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in own]
             change = [] if told is None else [StructField(CHANGE, IntegerType())]
             return StructType([*users, StructField(PLACE, IntegerType()), *change, _ROWTIME])
+        case OverRows():
+            users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
+            return StructType(
+                [*users, *(StructField(name, field.dataType) for name, field in results.items()), _ROWTIME]
+            )
         case AggregateWindows(window=window):
             head = [*_BOUNDS, StructField(EMIT_EPOCH, LongType()), StructField(OP, IntegerType())]
             keys = [
@@ -109,7 +114,7 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
 
 def _results(relation: DataFrame, physical: Physical) -> dict[str, StructField]:
     """What the aggregates return: Spark knows its own, the others say it themselves."""
-    calls = physical.operator.aggregates if isinstance(physical.operator, AggregateWindows) else ()
+    calls = physical.aggregates
     known = tuple(Named(a.name, a.sql) for a in calls if a.returns is None)
     found = _typed(relation, known) if known else {}
     own = {a.name: StructField(a.name, parsed_type(a.sql, a.returns)) for a in calls if a.returns is not None}

@@ -16,9 +16,12 @@ from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
 from eventide.kernels.contract import DEDUP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.prefold import Prefold
 from eventide.plan.co_location import CoLocation, co_location
+from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
 from eventide.plan.names import backticked
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
+from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Slide, Tumble, Unbounded
 from eventide.spark.analysis import Analyzed, analyze
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
@@ -30,6 +33,7 @@ from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_numbers
 from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
+from eventide.tasks.portable import NotPortableError
 from eventide.tasks.select_list import RANK, Finish, OutputTimes, WindowIds, finish
 from eventide.tasks.surveying import Surveying
 
@@ -43,6 +47,7 @@ class Compiled:
     outputs: pa.Schema
     originals: tuple[pa.Schema, ...]  # of the rows of each side
     fused: tuple[bool, ...]  # per input: whether tasks read its files by themselves
+    stages: Fused
 
 
 def compile_stream(
@@ -85,22 +90,28 @@ def compile_stream(
         told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    finished = None if typed else _finished_by_tasks(physical, analyzed, spec)
+    finished = "they are rows of a DataFrame" if typed else _finished_by_tasks(physical, analyzed, spec)
+    by_tasks = finished if isinstance(finished, Finish) else None
     admission = {
         number: input.source.admission
         for number, input in enumerate(physical.inputs)
         if input.source.admission is not None
     }
-    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, finished, admission))
+    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, by_tasks, admission, shed_window(physical)))
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
-    if finished is None:
+    if by_tasks is None:
         decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(physical.plan_id)
         unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(analyzed.main))
         frame = _finished_by_spark(physical, spec, wide)
     outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
-    return Compiled(frame, spec, outputs, originals, tuple(each.fusion is not None for each in inputs))
+    fused = tuple(each.fusion is not None for each in inputs)
+    stages = Fused(
+        tuple(may_fold(physical, each.plan) and _prefold(physical, each, spec) is not None for each in inputs),
+        finished if isinstance(finished, str) else None,
+    )
+    return Compiled(frame, spec, outputs, originals, fused, stages)
 
 
 def _packing(
@@ -116,16 +127,32 @@ def _packing(
         _shard_by(physical, input.plan),
         lag,
         CARRIED_WATERMARK if is_carried else None,
-        spec.prefold() if admission is None else None,
+        _prefold(physical, input, spec),
         isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
         isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
-        None if admission is None else _surveying(physical, input.plan, admission, orders),
+        None if admission is None else _surveying(physical, input, admission, orders),
     )
 
 
-def _surveying(physical: Physical, input: Input, admission: AdmissionSpec, orders: Path | None) -> Surveying:
-    identity = None if input.source.dedup is None else DEDUP
-    return Surveying(admission, physical.needs_arrival, orders if admission.sheds else None, identity)
+def _prefold(physical: Physical, input: SparkInput, spec: IntakeSpec) -> Prefold | None:
+    """How rows are folded before the shuffle; None where they travel one by one."""
+    if input.plan.source.admission is not None or not may_fold(physical, input.plan):
+        return None
+    return spec.prefold()
+
+
+def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, orders: Path | None) -> Surveying:
+    source = input.plan.source
+    return Surveying(
+        admission,
+        physical.needs_arrival,
+        orders if admission.sheds else None,
+        None if source.dedup is None else DEDUP,
+        tuple(key.sql for key in input.plan.keys),
+        shed_window(physical),
+        weight_column(input.plan),
+        source.connector == "embedded" or input.fusion is not None,
+    )
 
 
 def _shard_by(physical: Physical, input: Input) -> ShardBy:
@@ -149,21 +176,27 @@ def _wide_schema(main: StructType) -> StructType:
     return StructType(fields)
 
 
-def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec) -> Finish | None:
-    """HAVING and the select list, evaluated where the kernel runs; None if only Spark can."""
-    if filtered_by_spark(physical, spec) is not None:
-        return None
+def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec) -> Finish | str:
+    """HAVING and the select list, evaluated where the kernel runs; if only Spark can, why."""
+    refused = too_deep(physical.options, output_stages(physical))
+    if refused is not None:
+        return refused
+    left = filtered_by_spark(physical, spec)
+    if left is not None:
+        return f"{left} is evaluated by Spark"
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
     rank = physical.change_column
-    made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(_before_end(physical)))
-    if made is None or len(outputs) < len(physical.outputs):
-        return None
-    agrees = all(
-        field.dataType.simpleString() == each.type
-        for field, (_, each) in zip(analyzed.outputs.fields, made.outputs, strict=True)
-    )
-    return made if agrees else None
+    if len(outputs) < len(physical.outputs):
+        return "two columns have one name"
+    try:
+        made = finish(outputs, physical.having, columns, physical.plan_id, rank, OutputTimes(_before_end(physical)))
+    except NotPortableError as error:
+        return f"{error} is evaluated by Spark"
+    for field, (name, each) in zip(analyzed.outputs.fields, made.outputs, strict=True):
+        if field.dataType.simpleString() != each.type:
+            return f"{name} is {field.dataType.simpleString()}"
+    return made
 
 
 def _finished_by_spark(physical: Physical, spec: IntakeSpec, wide: DataFrame) -> DataFrame:

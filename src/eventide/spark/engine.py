@@ -11,27 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eventide.admission.pacing import AdaptiveBatcher, Pacing
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedding import Shedding
+from eventide.admission.throttle import Queue
 from eventide.connectors.arrow_types import from_arrow_type
 from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
+from eventide.connectors.files.listing import Listing
+from eventide.connectors.files.waiting import TAKEN, FilesWaiting
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
-from eventide.errors import CheckpointError, EngineError, SqlError
+from eventide.errors import CheckpointError, EngineError, OptionError, SqlError
+from eventide.eventtime.durations import SECOND
 from eventide.eventtime.heartbeat import Heartbeat, SourceTiming
 from eventide.eventtime.lanes import LaneSilence
 from eventide.plan import logical
 from eventide.plan.difference import canonical, difference
+from eventide.plan.fusion import Fused
+from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import PARTITIONED, plan
-from eventide.plan.reads import sources_of, tables_of, with_columns
+from eventide.plan.reads import sources_of, tables_of, window_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
+from eventide.plan.windows import Tumble
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
+from eventide.spark.backlog import Backlog
 from eventide.spark.compile import Compiled, compile_stream
 from eventide.spark.inputs import check_source, unfused
 from eventide.spark.replay import check_replayable, corrections
@@ -94,7 +103,6 @@ class Engine:
         stream = self._with_types(stream)
         physical = plan(stream)
         settings, compiled = self._settings(stream, physical)
-        inbox = Inbox(self._layout.inbox(stream.name))
         names = tuple(input.source.name for input in physical.inputs)
         heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
@@ -102,22 +110,18 @@ class Engine:
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
         router = self._router(stream.name, results, names, bound, side, compiled)
         read = {input.source.name: input.source for input in physical.inputs}
-        upstreams = {name: self._output(source) for name, source in read.items() if source.connector == CONNECTOR}
-        spools = {name: Spool(self._layout.source(name)) for name in read if name not in upstreams}
         running = RunningStream(
             stream.name,
             self._layout.stream(stream.name),
             compiled,
             partial(self._decoding, stream, physical),
             router,
-            inbox,
-            spools,
-            upstreams,
+            self._backlog(physical, Inbox(self._layout.inbox(stream.name))),
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
             partial(_check_sources, physical),
-            frozenset(source.name for source in read.values() if source.admission and source.admission.needs_history),
-            self._shedding(stream.name, read.values()),
+            {source.name: source.admission for source in read.values() if source.admission is not None},
+            self._shedding(stream, read.values()),
             {
                 source.name: LaneSilence(source.idle_timeout)
                 for source in read.values()
@@ -132,9 +136,33 @@ class Engine:
             self._call(stream.name, function, late)
         return running
 
-    def _shedding(self, stream: str, sources: Iterable[logical.Source]) -> Shedding | None:
-        specs = {source.name: source.admission for source in sources if source.admission and source.admission.sheds}
-        return Shedding(specs, ShedLog(self._layout.shed_orders(stream))) if specs else None
+    def _backlog(self, physical: Physical, inbox: Inbox) -> Backlog:
+        """What waits for the stream: in the spools of its sources, in the streams that it reads, in folders."""
+        sources = {input.source.name: input.source for input in physical.inputs}
+        upstreams = {name: self._output(source) for name, source in sources.items() if source.connector == CONNECTOR}
+        spools = {name: Spool(self._layout.source(name)) for name in sources if name not in upstreams}
+        folders = [
+            self._files_waiting(physical.stream.name, number, with_secrets(input.source))
+            for number, input in enumerate(physical.inputs)
+            if input.source.connector == "files" and any(map(_is_load_measured, sources.values()))
+        ]
+        paces = [pace for each in sources.values() if each.connector == "embedded" and (pace := pace_of(each))]
+        batcher = AdaptiveBatcher(Pacing(min(paces) / SECOND)) if paces else None
+        return Backlog(inbox, spools, upstreams, [folder for folder in folders if folder is not None], batcher)
+
+    def _files_waiting(self, stream: str, number: int, source: logical.Source) -> FilesWaiting | None:
+        """None where only Spark can list the folder."""
+        try:
+            listing = Listing(source.options["path"])
+        except OptionError:
+            return None
+        return FilesWaiting(listing.new_files, self._layout.scans(stream) / str(number) / TAKEN)
+
+    def _shedding(self, stream: logical.Stream, sources: Iterable[logical.Source]) -> Shedding | None:
+        specs = {source.name: source.admission for source in sources if source.admission and _is_load_measured(source)}
+        window = window_of(stream.query)
+        kept = window.size + stream.emit.allowed_lateness if isinstance(window, Tumble) else None
+        return Shedding(specs, ShedLog(self._layout.shed_orders(stream.name)), kept) if specs else None
 
     def _stream_tables(self, stream: logical.Stream) -> StreamTables | None:
         tables = tables_of(stream.query)
@@ -206,6 +234,16 @@ class Engine:
     def opened(self, name: str) -> RunningStream | None:
         """The stream if it has been opened; opens nothing."""
         return self._streams.get(name)
+
+    def fused(self, name: str) -> Fused | None:
+        """What an open stream runs as one."""
+        running = self._streams.get(name)
+        return None if running is None else running.compiled.stages
+
+    def queues(self, source: str) -> list[Queue]:
+        """What waits for each open stream that reads an embedded source and is paced."""
+        found = [stream.backlog.queue() for stream in self._streams.values() if source in stream.backlog.spools]
+        return [queue for queue in found if queue is not None]
 
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
@@ -355,6 +393,10 @@ class Engine:
                 help="leave 'fused_scan' as it was, or start anew with another checkpoint folder",
             )
         return kept, compiled
+
+
+def _is_load_measured(source: logical.Source) -> bool:
+    return source.admission is not None and source.admission.is_load_measured
 
 
 def _check_sources(physical: Physical) -> None:

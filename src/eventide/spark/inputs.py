@@ -24,6 +24,7 @@ from eventide.eventtime.resolution import IS_UNDECODABLE
 from eventide.kernels.contract import DEDUP, ORIGINAL, SEQ
 from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
+from eventide.plan.pace import TARGET, pace_of
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, JoinRows, Physical
 from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
@@ -173,13 +174,14 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
         return input.fusion or _left_to_spark(input)
     if input.fusion is not None and not has_partition_folders(source.options["path"]):
         return input.fusion
-    if "target_latency" not in source.options:
+    if pace_of(source) is None:
         return None
     if source.options.get("format", "json") != "json":
+        option = TARGET if TARGET in source.options else "'shed.policy' = 'prefer_throttle'"
         raise OptionError(
-            f"source {source.name}: target_latency is for files that tasks can read by themselves, and here "
+            f"source {source.name}: {option} is for files that tasks can read by themselves, and here "
             f"{input.not_fused}",
-            help="leave target_latency out, and bound batches with max_files_per_batch",
+            help=f"leave {option} out, and bound batches with max_files_per_batch",
         )
     return _left_to_spark(input)
 

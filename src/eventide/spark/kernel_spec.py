@@ -17,7 +17,7 @@ from eventide.kernels.intake import IntakeSpec
 from eventide.plan.joins import Asof
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.modes import JoinKind
-from eventide.plan.physical import AggregateWindows, JoinRows, PackedAggregate, Physical
+from eventide.plan.physical import JoinRows, PackedAggregate, Physical
 from eventide.spark.analysis import Analyzed, parsed_type
 from eventide.tasks.expressions import Column, Condition
 from eventide.tasks.portable import NotPortableError, portable
@@ -25,9 +25,8 @@ from eventide.tasks.portable import NotPortableError, portable
 
 def spec_of(physical: Physical, analyzed: Analyzed) -> IntakeSpec:
     condition = None
-    if isinstance(physical.operator, AggregateWindows):
-        _check_numbers(physical.operator, analyzed)
-    elif isinstance(physical.operator, JoinRows):
+    _check_numbers(physical, analyzed)
+    if isinstance(physical.operator, JoinRows):
         condition = _condition(physical.operator, analyzed)
     types = KernelTypes(
         packed=tuple({name: to_arrow(field.dataType) for name, field in side.items()} for side in analyzed.packed),
@@ -63,8 +62,8 @@ def _condition(join: JoinRows, analyzed: Analyzed) -> Condition | None:
         ) from None
 
 
-def _check_numbers(operator: AggregateWindows, analyzed: Analyzed) -> None:
-    for call in operator.aggregates:
+def _check_numbers(physical: Physical, analyzed: Analyzed) -> None:
+    for call in physical.aggregates:
         if call.function in OF_NUMBERS and isinstance(analyzed.packed[0][call.inputs[0]].dataType, StringType):
             raise SqlError(
                 f"{call.sql}: {call.function} does not take text",

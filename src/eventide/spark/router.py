@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from eventide.admission.gate import TOKENS_LEFT
+from eventide.admission.lags import aged
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.eventtime.lanes import add_lanes
@@ -92,6 +93,7 @@ class Router(ABC):
         before = self.results.latest()
         sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
+        judged: set[str] = set()
         lanes = copy.deepcopy(before.lanes) if before else {}
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
@@ -105,6 +107,7 @@ class Router(ABC):
                 ("watermark", one["watermarks"]),
                 ("max_timestamp_seen", one["tops"]),
                 ("flushed", one["flushes"]),
+                ("offered", one["offered"]),
             )
             for what, by_input in times:
                 for number, value in by_input.items():
@@ -112,7 +115,11 @@ class Router(ABC):
                     kept[what] = max(value, kept.get(what, value))
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
-                _add_admission(admission.setdefault(self.sources[int(number)], {}), figures)
+                name = self.sources[int(number)]
+                if name not in judged:
+                    judged.add(name)
+                    admission[name] = aged(admission.get(name, {}))
+                _add_admission(admission[name], figures)
             for number, found in one["lanes"].items():
                 add_lanes(lanes.setdefault(self.sources[int(number)], {}), found)
                 self.heard_lanes.update(

@@ -10,28 +10,27 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence, least_watermark
+from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of
 from eventide.spark.router import Router
 from eventide.spark.shard import NEXT_CLOSE
-from eventide.spark.stream_output import StreamOutput
 from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
-from eventide.storage.inbox import Entry, Inbox
-from eventide.storage.spool import Spool
+from eventide.storage.inbox import Entry
 from eventide.storage.unreadable_files import UnreadableFiles
 
 
 class RunningStream:
-    """The query of one stream. `spools` are those of its embedded sources and of its sources' watermarks, `upstreams`
-    the outputs of the streams that it reads, by the names that it knows them by. Of the sources in `judged` only
-    shards know which rows are admitted, so that tasks cannot say what watermark they allow.
+    """The query of one stream. `backlog` is what waits for it, `limits` those of its sources that have any. Where they
+    need history only shards know which rows are admitted, so that tasks cannot say what watermark they allow.
 
     Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
     no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
@@ -45,13 +44,11 @@ class RunningStream:
         compiled: Compiled,
         decoding: Callable[[], Compiled],
         router: Router,
-        inbox: Inbox,
-        spools: dict[str, Spool],
-        upstreams: dict[str, StreamOutput],
+        backlog: Backlog,
         reads: list[RunningStream],
         heartbeat: Heartbeat,
         check_sources: Callable[[], None],
-        judged: frozenset[str] = frozenset(),
+        limits: Mapping[str, AdmissionSpec],
         shedding: Shedding | None = None,
         lanes: Mapping[str, LaneSilence] | None = None,
         tables: StreamTables | None = None,
@@ -60,19 +57,21 @@ class RunningStream:
         self.compiled = compiled
         self._decoding = decoding  # the same stream, with Spark ready to decode the lines that its scans cannot
         self.router = router
-        self.inbox = inbox
-        self._spools = spools
-        self._upstreams = upstreams
+        self.backlog = backlog
+        self.inbox = backlog.inbox
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
-        self._judged = judged
+        self.limits = limits
+        self._judged = {name for name, spec in limits.items() if spec.needs_history}
         self._told: dict[str, int] = {}
         self._shedding = shedding
+        self._ended: int | None = None  # the last batch that was observed
         self._lanes = lanes or {}
         self._tables = tables
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
-        router.tell = self._batch_ended if judged or shedding or lanes or tables else None
+        decides = self._judged or shedding or backlog.batcher or lanes or tables
+        router.tell = self._batch_ended if decides else None
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -129,13 +128,16 @@ class RunningStream:
     def publish(self) -> None:
         """Let the query see everything that its sources and the streams that it reads have for it."""
         with self._publishing:
-            self.inbox.publish_new(self._spools, self._upstreams)
+            self.backlog.publish(self._clock.micros())
 
     def process(self) -> None:
         """Take in all that is there, and run the batches that close windows because of it."""
         self.start()
         self.publish()
         self._wait()
+        while self.backlog.held():
+            self.publish()
+            self._wait()
         if self.beat():
             self._wait()
         self.inbox.forget_old()
@@ -146,6 +148,8 @@ class RunningStream:
         now = self._clock.micros()
         while self.router.heard:
             self._heartbeat.heard(self.router.heard.pop(), now)
+        for source in self.backlog.held():
+            self._heartbeat.heard(source, now)  # it is not silent: its rows wait for their turn
         account = self.router.results.latest()
         watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
@@ -159,9 +163,15 @@ class RunningStream:
         self._tell()
         if self._tables is not None:
             self._tables.change()
-        account = self.router.results.latest()
-        if self._shedding is not None and account is not None:
-            self._shedding.observe(account, self._clock.micros())
+        account, now = self.router.results.latest(), self._clock.micros()
+        if account is None or account.began is None or account.batch == self._ended:
+            return
+        self._ended = account.batch
+        taken, waiting = self.backlog.observe(account.began, now)
+        if self._shedding is not None:
+            self._shedding.observe(account, now, taken, waiting)
+        if self.backlog.batcher is not None:
+            self.publish()
 
     def load(self) -> dict[str, float | str]:
         """How loaded the engine is, and what share is shed; empty where nothing may be."""
@@ -186,7 +196,7 @@ class RunningStream:
         return bool(news)
 
     def _claims(self) -> dict[str, int]:
-        """The watermarks that admitted rows allow, by the sources in `judged`, and those that partitions allow."""
+        """The watermarks that admitted rows allow where only shards know them, and those that partitions allow."""
         admitted = {
             name: figures["watermark"]
             for name, figures in self._account_sources().items()

@@ -24,7 +24,7 @@ from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.storage.inbox import STREAM_KINDS
-from eventide.tasks.packing import LANES, SURVEY, UNDECODED, from_blob, order_of, survey_of, to_blob
+from eventide.tasks.packing import LANES, SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class SourceTimes:
     tops: dict[int, int] = field(default_factory=dict)
     flushes: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
+    offered: dict[int, int] = field(default_factory=dict)  # the latest event time, of rows that were shed as well
     lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
 
     def note(self, let_in: LetIn) -> None:
@@ -52,7 +53,7 @@ class SourceTimes:
         for times, found in ((self.claims, let_in.claims), (self.tops, let_in.tops)):
             for number, value in found.items():
                 times[number] = max(value, times.get(number, value))
-        self.figures = let_in.figures
+        self.figures, self.offered = let_in.figures, let_in.offered
 
     def add(self, row: Row) -> None:
         if row.control == LANES:
@@ -75,6 +76,7 @@ class ShardWork:
     numbers: tuple[int, ...]
     finish: Finish | None = None
     admission: Mapping[int, AdmissionSpec] = field(default_factory=dict)  # of inputs that have limits
+    shed_window: tuple[int, int] | None = None  # offset and size of windows that may be shed as a whole
 
 
 @dataclass
@@ -83,6 +85,7 @@ class Received:
 
     tables: dict[int, list[tuple[int | None, pa.Table]]] = field(default_factory=dict)  # by input, each with its survey
     slices: dict[int, dict[int, pa.Table]] = field(default_factory=dict)  # by input and survey, of all tasks
+    left_out: dict[int, Counter[int]] = field(default_factory=dict)  # rows that tasks have shed, by input and priority
     partials: list[pa.Table] = field(default_factory=list)
     folded: int = 0
     controls: dict[str, list[Any]] = field(default_factory=dict)
@@ -102,6 +105,7 @@ class Received:
         elif row.control == SURVEY:
             slices = from_blob(row.blob)
             self.slices.setdefault(row.input, {})[survey_of(slices) or 0] = slices
+            self.left_out.setdefault(row.input, Counter()).update(left_out_of(slices))
         elif row.blob is not None:
             table = from_blob(row.blob)
             self.tables.setdefault(row.input, []).append((survey_of(table), table))
@@ -122,7 +126,7 @@ class Received:
     @property
     def count(self) -> int:
         rows: int = sum(table.num_rows for tables in self.tables.values() for _, table in tables)
-        return self.folded + rows
+        return self.folded + rows + sum(each.total() for each in self.left_out.values())
 
 
 class ShardWorker:
@@ -171,7 +175,7 @@ class ShardWorker:
             return {number: [table for _, table in found] for number, found in received.tables.items()}, Output()
         if self._gate is None:
             raise EngineError("slices of a survey came to a shard that knows no limits")
-        let_in = self._gate.let_in(received.slices, received.tables, self._store, received.orders())
+        let_in = self._gate.let_in(received.slices, received.tables, self._store, received.orders(), received.left_out)
         received.times.note(let_in)
         return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 
@@ -218,6 +222,7 @@ class ShardWorker:
             "tops": times.tops,
             "flushes": times.flushes,
             "admission": times.figures,
+            "offered": times.offered,
             "lanes": times.lanes,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
@@ -242,7 +247,7 @@ class ShardWorker:
 def _gate(work: ShardWork) -> Gate:
     from eventide.admission.gate import Gate  # which streams without limits need not load
 
-    return Gate(work.admission, work.spec.inner.side_rows)
+    return Gate(work.admission, work.spec.inner.side_rows, work.shed_window)
 
 
 def _clock(timer_values: Any) -> Clock:

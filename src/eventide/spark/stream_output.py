@@ -41,6 +41,15 @@ class StreamOutput:
             self._told = settled
         return found
 
+    def waiting(self, after: int) -> int:
+        """The bytes of everything later than item `after`."""
+        kind = "side" if self.is_late else "main"
+        return sum(self.results.bytes(batch, kind) for batch in self.results.batches(after - 1))
+
+    def bytes(self, number: int) -> int:
+        """Of one item."""
+        return self.results.bytes(number - 1, "side" if self.is_late else "main")
+
     def _settled(self) -> int | None:
         latest = self.results.latest()
         return None if latest is None else self._watermark(self.settled(), latest)

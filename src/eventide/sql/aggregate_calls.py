@@ -64,11 +64,11 @@ _OTHERS = frozenset(
     regr_syy skewness
     try_avg try_sum max_min_by approx_top_k""".split()
 )
-NO_OVER = "aggregates with OVER are not supported"
-INSTEAD_OF_OVER = (
-    "group by a window, such as TUMBLE(ts, INTERVAL '10' SECOND); slidingwindow('ss', 60) gives a row for each row, "
-    "over the minute before it"
+HOW_TO_WRITE_OVER = (
+    "write sum(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW)"
 )
+NO_OVER = "OVER is for items of a select list without GROUP BY"
+INSTEAD_OF_OVER = "compute it in a subquery, or in a stream of its own, and read that"
 AGGREGATE_NAMES = frozenset(AGGREGATES) | _OTHERS
 
 
@@ -80,6 +80,7 @@ class FoundAggregate:
     span: Span
     filter: Span | None
     ignore_nulls: bool
+    over: Span | None = None  # what stands in the parentheses of OVER
 
 
 def find_aggregates(span: Span) -> list[FoundAggregate]:
@@ -110,12 +111,18 @@ def unregistered(span: Span, start: int, end: int) -> str | None:
 
 def refuse_aggregates(span: Span, where: str, help: str) -> None:
     for found in find_aggregates(span):
+        if found.over is not None:
+            raise found.span.error(NO_OVER, INSTEAD_OF_OVER)
         raise found.span.error(f"an aggregate cannot be used in {where}", help)
 
 
-def to_plan(found: FoundAggregate, name: str, render: Callable[[Span], str]) -> AggregateCall:
+def to_plan(
+    found: FoundAggregate, name: str, render: Callable[[Span], str], over_is_read: bool = False
+) -> AggregateCall:
     """The call as the plan has it; `render` gives the SQL of an input over the columns of FROM."""
     call = found.call
+    if found.over is not None and not over_is_read:
+        raise found.over.error(NO_OVER, INSTEAD_OF_OVER)
     aggregate = _aggregate_of(found)
     arguments, distinct = call.arguments, False
     if arguments is not None and word(arguments.tokens[0]) in ("DISTINCT", "ALL"):
@@ -176,6 +183,15 @@ def _divide(aggregate: Aggregate, parts: list[Span], found: FoundAggregate) -> t
     return parts[: aggregate.inputs[1]], parts[aggregate.inputs[1] :]
 
 
+def _with_over(span: Span, call: Call, at: int, condition: Span | None, ignore_nulls: bool) -> FoundAggregate:
+    """OVER (...), which stands last."""
+    is_open = at + 1 < len(span.tokens) and span.tokens[at + 1].token_type == TokenType.L_PAREN
+    close = closing(span, at + 1) if is_open else at
+    if close < at + 3:
+        raise error_at(span.sql, span.tokens[at], "OVER takes an order, in parentheses", HOW_TO_WRITE_OVER)
+    return FoundAggregate(call, span.part(call.index, close + 1), condition, ignore_nulls, span.part(at + 2, close))
+
+
 def _with_modifiers(span: Span, call: Call) -> FoundAggregate:
     """Take in what may follow a call: FILTER (WHERE ...), IGNORE NULLS, and refuse the rest."""
     end = call.after
@@ -197,7 +213,7 @@ def _with_modifiers(span: Span, call: Call) -> FoundAggregate:
             ignore_nulls = following == "IGNORE"
             end += 2
         elif following == "OVER":
-            raise error_at(span.sql, span.tokens[end], NO_OVER, INSTEAD_OF_OVER)
+            return _with_over(span, call, end, condition, ignore_nulls)
         elif following == "WITHIN":
             raise span.part(call.index, end + 1).error("WITHIN GROUP is not supported", "leave it out")
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventide.errors import SqlError
 from eventide.plan.joins import AnyTime, Asof, Interval
-from eventide.plan.logical import Emit, Forward, Join, Query, Rank, WindowAggregate
+from eventide.plan.logical import Emit, Forward, Join, Over, Query, Rank, WindowAggregate
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.plan.windows import Slide, Unbounded
 from eventide.sql.options import Options
@@ -71,6 +71,13 @@ def emit_of(node: EmitNode, query: Query, *allowed: Lateness | None) -> Emit:
             _check_window(query, node, mode, lateness)
         case Join():
             _check_join(query, node, lateness)
+        case Over():
+            if node.mode is not None:
+                raise node.places["mode"].error(
+                    "running aggregates come out as the watermark passes their rows", "leave EMIT out"
+                )
+            if lateness is not None:
+                raise lateness.error("behind the watermark, rows of running aggregates are late", "leave it out")
         case Rank():
             if query.windowed and node.mode not in (None, EmitMode.ON_WINDOW_CLOSE):
                 raise node.places["mode"].error("the best rows of a window are known when it closes", "leave EMIT out")

@@ -12,6 +12,7 @@ from eventide.plan.column_roles import WINDOW_END, WINDOW_START
 from eventide.plan.logical import AggregateCall, Named, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
+from eventide.plan.shedding import SHED_RATIO, SHED_WEIGHT
 from eventide.plan.windows import Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
@@ -299,10 +300,7 @@ class _Lowering:
             planned = to_plan(found, f"__a{len(self.aggregates)}", self._input)
             if self.scope.op is not None:
                 refuse_what_cannot_retract(planned, found)
-            same = [known for known in self.aggregates if replace(known, name=planned.name) == planned]
-            if not same:
-                self.aggregates.append(planned)
-            edits.append(Edit(found.span.start, found.span.end, same[0].name if same else planned.name))
+            edits.append(Edit(found.span.start, found.span.end, self._named(planned)))
         return edits
 
     def _input(self, span: Span) -> str:
@@ -410,12 +408,30 @@ class _Lowering:
             raise reference.error("op exists only in a change log", "add EMIT CHANGES, or leave op out")
         if name in PSEUDO_COLUMNS:
             return reference.upto(skip + 1, name)
+        if name == SHED_RATIO:
+            return reference.upto(skip + 1, self._shed_ratio())
         names = [
             *(column.called for column in self.scope.columns),
             *(output.name for output in outputs),
             *PSEUDO_COLUMNS[:4],
+            SHED_RATIO,
         ]
         raise unknown_column(self.scope, reference, suggest(reference.parts[-1], set(names)))
+
+    def _shed_ratio(self) -> str:
+        """Rows that were kept, against those that they stand for."""
+        kept, stood_for = (self._aggregate(*call) for call in (("count", ()), ("sum", (SHED_WEIGHT,))))
+        return f"(1e0 - {kept} / {stood_for})"
+
+    def _aggregate(self, function: str, inputs: tuple[str, ...]) -> str:
+        """The name of an aggregate, which is computed once however often it is wanted."""
+        return self._named(AggregateCall(f"__a{len(self.aggregates)}", function, inputs))
+
+    def _named(self, planned: AggregateCall) -> str:
+        same = [known for known in self.aggregates if replace(known, name=planned.name) == planned]
+        if not same:
+            self.aggregates.append(planned)
+        return same[0].name if same else planned.name
 
 
 def _is_pseudo(reference: Reference, mode: EmitMode) -> bool:

@@ -10,7 +10,7 @@ from eventide.errors import SqlError
 from eventide.plan.column_roles import WindowBound
 from eventide.plan.joins import SameWindow
 from eventide.plan.modes import JoinKind
-from eventide.plan.windows import Session, Slide
+from eventide.plan.windows import Calendar, Session, Slide
 from eventide.sql.conjuncts import comparison, unwrapped
 from eventide.sql.event_times import time_of
 from eventide.sql.join_scope import JoinScope
@@ -177,4 +177,8 @@ def _same_window(call: WindowCall) -> SameWindow:
         )
     if isinstance(window, Slide):
         raise call.span.error("a sliding window is that of one row", "write WITHIN INTERVAL '10' SECOND")
+    if isinstance(window, Calendar):
+        raise call.span.error(
+            "a join has no windows of the calendar", "join within a fixed time, and group by the calendar above it"
+        )
     return SameWindow(window)

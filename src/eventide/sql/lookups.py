@@ -65,7 +65,7 @@ class _Lookups:
 
     def _stream(self, node: TableRef) -> TableRef:
         if self._table(node) is not None:
-            raise node.span.error(f"{node.name} is a table, which is looked up and is no stream", _HELP)
+            raise node.span.error(f"{node.name} is a table, which is looked up and not a stream", _HELP)
         return node
 
     def _table(self, node: FromNode) -> Table | None:

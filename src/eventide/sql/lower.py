@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eventide.errors import SqlError
+from eventide.plan.fusion import depth_of
 from eventide.plan.joins import AnyTime
-from eventide.plan.logical import Forward, Join, Named, Query, Rank, Stream, StreamOptions
+from eventide.plan.logical import Forward, Join, Named, Over, Query, Rank, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.validate import Places
-from eventide.plan.windows import Unbounded
+from eventide.plan.windows import RangeFrame, Unbounded
+from eventide.sql.aggregate_calls import NO_OVER
 from eventide.sql.change_logs import refuse_other_op
 from eventide.sql.composition import Composition
 from eventide.sql.emits import Lateness, mode_of, of_operator, of_statement
@@ -20,6 +22,7 @@ from eventide.sql.grouped import lower_grouped
 from eventide.sql.joins import lower_join, read_join
 from eventide.sql.lookups import with_lookups
 from eventide.sql.options import Options
+from eventide.sql.over import lower_over
 from eventide.sql.rank import check_places, lower_rank
 from eventide.sql.relations import (
     Readable,
@@ -33,7 +36,7 @@ from eventide.sql.relations import (
 )
 from eventide.sql.scope import Scope, resolve, single_reference, unknown_column
 from eventide.sql.select_above import select_above
-from eventide.sql.shape import is_grouped, keeps_state, operator_below, query_below, ranks
+from eventide.sql.shape import is_grouped, keeps_state, operator_below, query_below, ranks, runs
 from eventide.sql.statements import CreateStream
 from eventide.sql.syntax import EmitNode, JoinNode, SelectNode, SubqueryRef, WindowTable
 from eventide.sql.tokens import Span, word
@@ -89,10 +92,13 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
             check_places(query, below)
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
-    is_plain = not is_grouped(select) and not ranks(select) and select.order_by is None
+    has_over = ranks(select) or runs(select)
+    is_plain = not is_grouped(select) and not has_over and select.order_by is None
     if isinstance(source, JoinNode) and is_plain and not source.steps:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
+    if runs(select):
+        return _running(select, scope, composition.state_ttl)
     if ranks(select):
         return _ranked(select, scope, emit, composition.state_ttl)
     if not is_grouped(select):
@@ -102,6 +108,14 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
             "the results of windows come out in the order in which the windows close", "leave ORDER BY out"
         )
     return lower_grouped(select, scope, emit, composition.state_ttl)
+
+
+def _running(select: SelectNode, scope: Scope, state_ttl: int | None) -> Over:
+    if is_grouped(select):
+        raise select.span.error(NO_OVER, "group in a subquery, and run over its rows")
+    if select.order_by is not None:
+        raise select.order_by.error("running aggregates come out in event-time order", "leave ORDER BY out")
+    return lower_over(select, scope, state_ttl)
 
 
 def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
@@ -221,7 +235,8 @@ def _with_late_name(statement: CreateStream, composition: Composition, streams: 
 def _has_late_rows(stream: Stream, composition: Composition) -> bool:
     is_free = isinstance(stream.query, Forward) and not stream.query.ordered
     is_free = is_free and stream.options.late_policy is LatePolicy.WINDOW
-    return composition.is_entrance(stream.query) and not is_free and not _is_unbounded(stream)
+    is_strict = isinstance(stream.query, Over)
+    return composition.is_entrance(stream.query) and not is_free and (is_strict or not _is_unbounded(stream))
 
 
 def _is_unbounded(stream: Stream) -> bool:
@@ -230,6 +245,8 @@ def _is_unbounded(stream: Stream) -> bool:
         return not stream.query.windowed
     if isinstance(stream.query, Join):
         return isinstance(stream.query.bound, AnyTime)
+    if isinstance(stream.query, Over):
+        return not isinstance(stream.query.frame, RangeFrame) or stream.query.frame.preceding is None
     return isinstance(window_of(stream.query), Unbounded)
 
 
@@ -245,6 +262,8 @@ def _stream_options(options: Options) -> StreamOptions:
             "'late.max_lateness' is for 'late.policy' = 'reassign'",
             "leave it out, or set the policy",
         )
+    if options.flag("fusion.enabled") is False and "fusion.max_depth" in options.given:
+        raise options.error("fusion.max_depth", "nothing is fused, so there is no depth", "leave one of the two out")
     return StreamOptions(
         policy,
         options.duration("late.max_lateness"),
@@ -252,6 +271,7 @@ def _stream_options(options: Options) -> StreamOptions:
         options.count("shards"),
         options.flag("eventtime.enabled") is not False,
         options.flag("fused_scan") is not False,
+        depth_of(options.flag("fusion.enabled"), options.count("fusion.max_depth")),
     )
 
 

@@ -10,8 +10,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eventide.admission.options import (
     ADMISSION_OPTIONS,
     AdmissionSpec,
-    ShedMode,
-    SlaBackpressurePolicy,
     parse_admission,
 )
 from eventide.errors import OptionError, SqlError, suggest
@@ -87,7 +85,7 @@ _FILES: Mapping[str, Option] = {
 }
 
 SOURCE_CONNECTORS: Mapping[str, Connector] = {
-    "embedded": Connector({}),
+    "embedded": Connector({"target_latency": Option("span")}),
     "files": Connector(
         {
             **_FILES,
@@ -139,6 +137,11 @@ SINK_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "console": Connector({}),
     "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
+    "delta": Connector(
+        {"path": Option(), "key": Option(), "schema": Option("choice", ("fixed", "evolve"))},
+        required=("path",),
+        family="storage.",
+    ),
     "kafka": Connector(
         {
             "servers": Option(),
@@ -165,6 +168,8 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "shards": Option("count", most=MOST_SHARDS),
     "eventtime.enabled": Option("flag"),
     "fused_scan": Option("flag"),
+    "fusion.enabled": Option("flag"),
+    "fusion.max_depth": Option("count"),
 }
 
 
@@ -322,7 +327,7 @@ def admission_of(options: Options) -> AdmissionSpec | None:
 
 
 def _check_shedding(options: Options, spec: AdmissionSpec) -> None:
-    """What cannot be done yet is refused, and what would have no effect."""
+    """What cannot be done is refused, and what would have no effect."""
     if spec.shed is None:
         if "sla.priority" in options.given:
             raise options.error(
@@ -331,14 +336,25 @@ def _check_shedding(options: Options, spec: AdmissionSpec) -> None:
                 "add 'shed.policy' = 'strict'",
             )
         return
-    if spec.shed.mode is ShedMode.WINDOWS:
-        raise options.error("shed.mode", "the engine cannot shed whole windows yet", "write 'shed.mode' = 'rows'")
-    if spec.shed.policy is SlaBackpressurePolicy.PREFER_THROTTLE:
+    if not spec.throttles:
+        return
+    connector = options.text("connector") or "embedded"
+    if connector.lower() not in PACED:
         raise options.error(
             "shed.policy",
-            "the engine cannot throttle a source by its load yet",
-            "write 'shed.policy' = 'strict'; files are paced by 'target_latency'",
+            f"the connector '{connector}' gives rows at its own pace, and cannot be throttled",
+            "write 'shed.policy' = 'strict'",
         )
+    for size in ("max_files_per_batch", "max_messages_per_batch"):
+        if size in options.given:
+            raise options.error(
+                size,
+                "a source that is throttled chooses itself how much a batch takes",
+                f"leave {size} out, or write 'shed.policy' = 'strict'",
+            )
+
+
+PACED = ("embedded", "files", "kafka")  # connectors of which a batch can take as much as it wants
 
 
 def own_options(options: Options, connector: Connector) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from eventide.errors import suggest
 from eventide.plan.change_logs import op_of
-from eventide.plan.logical import Filter, Forward, Join, Named, Query, Rank, WindowAggregate
+from eventide.plan.logical import Filter, Forward, Join, Named, Over, Query, Rank, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.stream_source import OP_COLUMN, TIME_COLUMNS
 from eventide.sql.aggregate_calls import refuse_aggregates
@@ -37,7 +37,7 @@ def select_above(select: SelectNode, source: SubqueryRef, below: Query, mode: Em
             return replace(below, outputs=outputs, where=_both(below.where, where))
         case WindowAggregate():
             return replace(below, outputs=outputs, having=_both(below.having, where))
-        case Rank():
+        case Rank() | Over():
             return replace(below, outputs=outputs, where=_both(below.where, where))
         case Forward():
             return replace(below, outputs=outputs, input=below.input if where is None else Filter(below.input, where))

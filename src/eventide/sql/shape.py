@@ -11,7 +11,8 @@ def aggregates(select: SelectNode) -> bool:
     """Whether a query aggregates: by clause, or by an aggregate function in it."""
     if select.group_by or select.having is not None or select.window is not None:
         return True
-    return any(not item.star and find_aggregates(item.expression) for item in select.items)
+    found = [each for item in select.items if not item.star for each in find_aggregates(item.expression)]
+    return any(each.over is None for each in found)
 
 
 def is_grouped(select: SelectNode) -> bool:
@@ -21,6 +22,16 @@ def is_grouped(select: SelectNode) -> bool:
 
 def ranks(select: SelectNode) -> bool:
     """Whether a SELECT asks for the place of its rows, with OVER."""
+    return _has_over(select) and not runs(select)
+
+
+def runs(select: SelectNode) -> bool:
+    """Whether a SELECT asks for running aggregates, with OVER."""
+    found = [each for item in select.items if not item.star for each in find_aggregates(item.expression)]
+    return any(each.over is not None for each in found)
+
+
+def _has_over(select: SelectNode) -> bool:
     return any(has_over(item.expression) for item in select.items if not item.star)
 
 
@@ -31,7 +42,7 @@ def has_over(span: Span) -> bool:
 def keeps_state(select: SelectNode) -> bool:
     """Whether a SELECT needs an operator of its own; others filter and compute, and are merged into their reader."""
     is_operator = is_grouped(select) or select.order_by is not None or isinstance(select.source, JoinNode)
-    return is_operator or ranks(select)
+    return is_operator or _has_over(select)
 
 
 def query_below(select: SelectNode) -> SelectNode | None:

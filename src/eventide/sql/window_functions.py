@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from eventide.eventtime.durations import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND, format_duration
 from eventide.plan.windows import BoundedWindow, Cumulate, Hop, PanedWindow, Session, Slide, Tumble
+from eventide.sql.calendars import calendar_of
 from eventide.sql.interval_literals import interval_of
 from eventide.sql.scope import single_reference
 from eventide.sql.syntax import WindowClause, WindowTable
@@ -88,6 +89,9 @@ def window_of_call(call: Call, function: str | None = None) -> WindowCall:
         return WindowCall(_columnless(name, arguments, call.span), None, call.span)
     signature = _SIGNATURES[name]
     time, rest = _time_argument(arguments, call.span, signature)
+    calendar = calendar_of(name, rest, call.span)
+    if calendar is not None:
+        return WindowCall(calendar, time, call.span)
     return WindowCall(_build(name, _bind(rest, signature, call.span), call.span), time, call.span)
 
 
@@ -107,6 +111,9 @@ def window_without_time(call: Call) -> PanedWindow | Session:
 def window_of_table(table: WindowTable) -> WindowCall:
     """The window of TUMBLE(TABLE s, DESCRIPTOR(ts), ...)."""
     signature = _SIGNATURES[table.function]
+    calendar = calendar_of(table.function, table.arguments, table.span)
+    if calendar is not None:
+        return WindowCall(calendar, table.time, table.span)
     return WindowCall(
         _build(table.function, _bind(table.arguments, signature, table.span), table.span), table.time, table.span
     )

@@ -15,7 +15,10 @@ sources of the stream.
 
 from __future__ import annotations
 
+import heapq
 import json
+import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,14 +46,21 @@ class Output(Protocol):
 
     def entries(self, name: str, after: int) -> list[Entry]: ...
 
+    def waiting(self, after: int) -> int: ...
+
+    def bytes(self, number: int) -> int: ...
+
 
 class Inbox:
+    """What was published is taken in by the next batch that begins. `now` is always the clock, in microseconds."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
         manifests = self._manifests()
         self._last = int(manifests[-1].stem) if manifests else 0
         self.positions: dict[str, int] = self._read_positions(manifests)
+        self._sent: deque[tuple[int, int]] = deque()  # when, and how many bytes; what no batch has taken yet
 
     def publish(self, entries: list[Entry]) -> None:
         """Make `entries` visible to the stream, all at once and durably."""
@@ -69,17 +79,62 @@ class Inbox:
             positions,
         )  # only now: after a failed write, the same number must be tried again
 
-    def publish_new(self, spools: Mapping[str, Spool], outputs: Mapping[str, Output]) -> bool:
-        """Make all that is new visible at once: items of spools, batches of streams; says whether there was any."""
-        entries = []
-        for source, spool in spools.items():
-            for number in range(self.positions.get(source, 0) + 1, spool.last() + 1):
-                at = spool.watermark(number)
-                entries.append(Entry("rows" if at is None else "watermark", source, number, at))
+    def publish_new(
+        self, spools: Mapping[str, Spool], outputs: Mapping[str, Output], now: int = 0, budget: int | None = None
+    ) -> bool:
+        """Make what is new visible at once: items of spools, batches of streams; says whether there was any.
+
+        With a `budget` no more items of spools than make up so many bytes, together with what no batch has taken yet,
+        and at least one.
+        """
+        found, size = self._of_spools(spools, budget)
         for name, output in outputs.items():
-            entries += output.entries(name, self.positions.get(name, 0))
-        self.publish(entries)
-        return bool(entries)
+            entries = output.entries(name, self.positions.get(name, 0))
+            size += sum(output.bytes(entry.number) for entry in entries if entry.kind == "rows" and entry.number)
+            found += entries
+        if size:
+            self._sent.append((now, size))  # before anybody can see it: so what a batch took is never thought to wait
+        self.publish(found)
+        return bool(found)
+
+    def _of_spools(self, spools: Mapping[str, Spool], budget: int | None) -> tuple[list[Entry], int]:
+        """Entries in the order in which they came, and their bytes."""
+        waiting = [
+            [(*spool.measure(number), source, number) for number in self._new(source, spool)]
+            for source, spool in spools.items()
+        ]
+        left = math.inf if budget is None else budget - self.sent_bytes
+        entries, size = [], 0
+        for _, length, source, number in heapq.merge(*waiting, key=lambda item: item[0]):
+            if size + length > left and (size or self._sent):
+                break
+            size += length
+            at = spools[source].watermark(number)
+            entries.append(Entry("rows" if at is None else "watermark", source, number, at))
+        return entries, size
+
+    def _new(self, source: str, spool: Spool) -> range:
+        return range(self.positions.get(source, 0) + 1, spool.last() + 1)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What was published and no batch has taken yet."""
+        return sum(size for _, size in self._sent)
+
+    def took(self, began: int) -> int:
+        """A batch has ended that began at `began`: how many bytes it took."""
+        taken = 0
+        while self._sent and self._sent[0][0] <= began:
+            taken += self._sent.popleft()[1]
+        return taken
+
+    def held(self, spools: Mapping[str, Spool]) -> dict[str, int]:
+        """The bytes of what was not published yet, by source; sources of which nothing waits are left out."""
+        found = {
+            source: [spool.measure(number)[1] for number in self._new(source, spool)]
+            for source, spool in spools.items()
+        }
+        return {source: sum(sizes) for source, sizes in found.items() if sizes}
 
     def forget_old(self) -> None:
         """Delete the manifests; call it only when the stream has taken in all of them."""

@@ -33,7 +33,7 @@ class Account:
     events: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     watermark: int | None = None
-    sources: dict[str, dict[str, int]] = field(default_factory=dict)  # by name: watermark, max_timestamp_seen, flushed
+    sources: dict[str, dict[str, int]] = field(default_factory=dict)  # by name: watermark, max_timestamp_seen, …
     # by name of a source with limits: how many rows so far were admitted and rejected, tokens left
     admission: dict[str, dict[str, float]] = field(default_factory=dict)
     began: int | None = None  # when the batch did
@@ -73,6 +73,11 @@ class Results:
 
     def has_rows(self, batch: int, kind: str) -> bool:
         return self._path(batch, kind).exists()
+
+    def bytes(self, batch: int, kind: str) -> int:
+        """How long the stored rows of `kind` are; 0 if there are none."""
+        path = self._path(batch, kind)
+        return path.stat().st_size if path.exists() else 0
 
     def latest(self) -> Account | None:
         return self._latest

@@ -58,6 +58,14 @@ class Spool:
             metadata = pa.ipc.open_file(file).schema.metadata or {}
         return (metadata.get(_ORIGIN) or b"").decode()
 
+    def measure(self, number: int) -> tuple[int, int]:
+        """When item `number` came, in nanoseconds, and its bytes; an external watermark has none."""
+        try:
+            found = self.rows_path(number).stat()
+            return found.st_mtime_ns, found.st_size
+        except FileNotFoundError:
+            return self._watermark_path(number).stat().st_mtime_ns, 0
+
     def append_watermark(self, at: int, number: int) -> None:
         """Keep an external watermark, in microseconds, as item `number`; durable when it returns."""
         write_bytes(self._watermark_path(number), f"{at}\n".encode())

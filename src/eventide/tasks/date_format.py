@@ -34,6 +34,6 @@ def formatted(times: pa.Array, pattern: str) -> pa.Array:
 
 
 def _year(year: int) -> str:
-    """The year of the era; more than four digits have a sign."""
-    of_era = year if year > 0 else 1 - year
-    return f"{of_era:04d}" if of_era <= 9999 else f"+{of_era}"
+    """More than four digits have a sign."""
+    digits = f"{abs(year):04d}"
+    return f"-{digits}" if year < 0 else f"+{digits}" if year > 9999 else digits

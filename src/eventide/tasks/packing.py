@@ -54,7 +54,7 @@ PACKED = pa.schema(
 )
 _FEW_SHARDS = 4
 _TASK_BITS = 40  # in the key of a survey: the place in the task is below them
-_SURVEY_KEY, _ORDER = b"survey", b"order"
+_SURVEY_KEY, _ORDER, _LEFT_OUT = b"survey", b"order", b"left_out"
 
 _DDL = {
     pa.int32(): "int",
@@ -82,15 +82,27 @@ def to_blob(table: pa.Table) -> bytes:
     return blob
 
 
-def labelled(table: pa.Table, survey: int, order: bytes | None = None) -> pa.Table:
-    """The table, to be packed with the key of the survey that its rows or slices belong to, and the shedder's order."""
-    return table.replace_schema_metadata({_SURVEY_KEY: str(survey), **({} if order is None else {_ORDER: order})})
+def labelled(
+    table: pa.Table, survey: int, order: bytes | None = None, left_out: dict[int, int] | None = None
+) -> pa.Table:
+    """The table, to be packed with the key of the survey that its rows or slices belong to, the shedder's order, and
+    how many rows were shed by the task itself, by priority.
+    """
+    told = {} if order is None else {_ORDER: order}
+    told |= {_LEFT_OUT: json.dumps(left_out).encode()} if left_out else {}
+    return table.replace_schema_metadata({_SURVEY_KEY: str(survey), **told})
 
 
 def order_of(slices: pa.Table) -> bytes | None:
     """The shedder's order under which a survey was made; None: nothing was to be shed."""
     order: bytes | None = (slices.schema.metadata or {}).get(_ORDER)
     return order
+
+
+def left_out_of(slices: pa.Table) -> dict[int, int]:
+    """How many rows a task has shed by itself, by priority."""
+    told = (slices.schema.metadata or {}).get(_LEFT_OUT)
+    return {} if told is None else {int(priority): count for priority, count in json.loads(told).items()}
 
 
 def survey_of(table: pa.Table) -> int | None:
@@ -189,8 +201,7 @@ class Packing:
             if surveyed.slices is not None:
                 rows = rows.append_column(CLAIM, self._claims(rows, how))
         else:
-            left = pa.array(~surveyed.out)
-            times = self._times(rows.filter(left), how.filter(left))
+            times = self._times(*((rows, how) if not surveyed.out.any() else self._left(rows, how, surveyed.out)))
         rows, facts = _judged(rows, how)
         if self.carried is not None:
             rows = rows.drop_columns([self.carried])
@@ -198,12 +209,19 @@ class Packing:
         if surveyed.slices is not None:
             blob = to_blob(labelled(surveyed.slices, key, surveyed.order))
             packed = [{"shard": number, "control": SURVEY, "blob": blob} for number in self.numbers]
+            if surveyed.left_out:
+                packed[0]["blob"] = to_blob(labelled(surveyed.slices, key, surveyed.order, surveyed.left_out))
         for shard, part in self._split(rows, task):
             blob = to_blob(part if surveyed.slices is None else labelled(part, key))
             packed.append({"shard": self.numbers[shard], "blob": blob})
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
         return [{**times, **row} for row in packed]
+
+    def _left(self, rows: pa.Table, how: pa.Array, out: npt.NDArray[np.bool_]) -> tuple[pa.Table, pa.Array]:
+        """Of rows that are not out, what tells about time."""
+        told = [TS, *(() if self.carried is None else (self.carried,))]
+        return rows.select(told).filter(pa.array(~out)), how.filter(pa.array(~out))
 
     def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:
         """For each row the watermark that it allows; NULL where it allows none."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from eventide.kernels.contract import ROWTIME, WINDOW_END, WINDOW_START
 from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.expressions import Column, Expression, columns_of, evaluate
-from eventide.tasks.portable import NotPortableError, portable
+from eventide.tasks.portable import portable
 
 WINDOW_ID = "window_id"
 RANK = "__rank"  # main rows of a batch are emitted in this order; NULL: as they come
@@ -79,17 +79,14 @@ def finish(
     plan_id: str,
     rank: str | None,
     times: OutputTimes,
-) -> Finish | None:
-    """How `outputs` are made of a kernel's `columns` by name and type; None if Spark must evaluate one of them."""
-    try:
-        made = tuple((name, _expression(sql, columns)) for name, sql in outputs.items())
-        condition = (
-            None
-            if having is None
-            else portable(having, {name.lower(): Column(name, type) for name, type in columns.items()})
-        )
-    except NotPortableError:
-        return None
+) -> Finish:
+    """How `outputs` are made of a kernel's `columns` by name and type; a NotPortableError says what only Spark can."""
+    made = tuple((name, _expression(sql, columns)) for name, sql in outputs.items())
+    condition = (
+        None
+        if having is None
+        else portable(having, {name.lower(): Column(name, type) for name, type in columns.items()})
+    )
     used = set().union(
         *(columns_of(expression) for _, expression in made), set() if condition is None else columns_of(condition)
     )

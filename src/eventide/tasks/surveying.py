@@ -6,18 +6,21 @@ another task stands within it, so that the order does not depend on who reads wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.admission.batch_admission import Arrivals, Bools, Ints, Tickets
-from eventide.admission.gate import PRIORITY_CODE
+from eventide.admission.gate import PRIORITY_CODE, SHED_PAYLOADS
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shed_log import ShedLog
-from eventide.admission.shedder import Priorities, ShedOrder, priority_codes, row_hashes
+from eventide.admission.shedder import Priorities, ShedOrder, priority_codes, row_hashes, starts_of
+from eventide.admission.sla import Priority
 from eventide.admission.source_admission import Admission, ShedInput
 from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.resolution import DECLARED, FROM_PROCESSING
@@ -32,6 +35,7 @@ class Surveyed:
     slices: pa.Table | None  # None: no row was surveyed
     out: Bools  # for each of `rows`: it will be rejected for its lag, or shed unless it is rejected
     order: bytes | None = None  # of the shedder; None: nothing is to be shed
+    left_out: dict[int, int] = field(default_factory=dict)  # rows that were shed here, by priority
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,11 @@ class Surveying:
     spec: AdmissionSpec
     numbered: bool
     orders: Path | None = None  # of the shedder's log, where rows may be shed
-    identity: str | None = None  # the column that tells rows apart; None: all of them together, and the arrival
+    identity: str | None = None  # the column that tells rows apart; None: their place, or all columns and the arrival
+    keys: tuple[str, ...] = ()  # of a group
+    window: tuple[int, int] | None = None  # offset and size, where whole windows go
+    weight: str | None = None  # the column that says how many rows one stands for, if anybody asks
+    by_place: bool = False  # the source itself numbers its rows: their place tells them apart
 
     @property
     def needs_history(self) -> bool:
@@ -62,28 +70,44 @@ class Surveying:
         priorities = self._priorities(rows)
         out = np.zeros(rows.num_rows, np.bool_)
         slices = None
+        admission = Admission(self.spec, order)
         if is_good.any():
-            load = self._load(rows, priorities, is_good) if order.share > 0 and priorities is not None else None
-            made = Admission(self.spec, order).survey(self._arrivals(rows, how, is_good, first), load)
+            load = self._load(rows, priorities, is_good) if admission.sheds and priorities is not None else None
+            made = admission.survey(self._arrivals(rows, how, is_good, first), load)
             slices, tickets = made.slices, _spread(made.tickets, is_good)
             out = tickets.out
             for name, values in tickets.columns().items():
                 rows = rows.append_column(name, values)
+        if priorities is not None and admission.sheds:
+            rows = self._weighted(rows, admission.ratios(priorities, self._starts(rows)))
         dropped = [*self.columns, *(() if self.numbered else (SEQ,))]
         rows = rows.drop_columns(dropped)
         if priorities is not None and slices is not None:
             rows = rows.append_column(PRIORITY_CODE, pa.array(priorities))
-        told = order.to_bytes() if order.share > 0 else None
+        told = order.to_bytes() if admission.sheds else None
         if not is_kept.all():
             rows, out = rows.filter(kept), out[is_kept]
-        return Surveyed(rows, slices, out, told)
+        if self.needs_history or told is None or slices is None:
+            return Surveyed(rows, slices, out, told)
+        return self._without_shed(Surveyed(rows, slices, out, told))
+
+    @staticmethod
+    def _without_shed(found: Surveyed) -> Surveyed:
+        """Rows whose fate is known here need not travel: they are counted, and some do, to leave a payload."""
+        goes = Tickets.of(found.rows).to_be_shed
+        goes[np.flatnonzero(goes)[:SHED_PAYLOADS]] = False
+        if not goes.any():
+            return found
+        counts = np.bincount(column(found.rows, PRIORITY_CODE).to_numpy()[goes], minlength=len(Priority))
+        left_out = {priority: count for priority, count in enumerate(counts.tolist()) if count}
+        rows = found.rows.filter(pa.array(~goes))
+        return Surveyed(rows, found.slices, found.out[~goes], found.order, left_out)
 
     @staticmethod
     def _arrivals(rows: pa.Table, how: pa.Array, is_good: Bools, first: int) -> Arrivals:
         arrived = ints(rows, ARRIVED) // MILLISECOND * MILLISECOND
         numbers = np.arange(first, first + rows.num_rows)
-        times = column(rows, TS).fill_null(0).to_numpy(zero_copy_only=False)
-        every = [arrived, _run_starts(ints(rows, SEQ)), numbers, times, np.asarray(pc.equal(how, DECLARED))]
+        every = [arrived, _run_starts(ints(rows, SEQ)), numbers, _times(rows), np.asarray(pc.equal(how, DECLARED))]
         return Arrivals(*(every if is_good.all() else [values[is_good] for values in every]))
 
     def _priorities(self, rows: pa.Table) -> Priorities | None:
@@ -96,15 +120,43 @@ class Surveying:
 
     def _load(self, rows: pa.Table, priorities: Priorities, is_good: Bools) -> ShedInput:
         """What the shedder looks at, for the rows that are no errors."""
-        hidden = (SEQ, TS, HOW, DETAIL, KEPT, NOW, PRIORITY)
-        names = [name for name in rows.column_names if name not in hidden] if self.identity is None else [self.identity]
-        hashes = row_hashes([column(rows, name) for name in names], rows.num_rows)
-        return ShedInput(priorities[is_good], hashes[is_good])
+        starts = self._starts(rows)
+        hashes = row_hashes([column(rows, name) for name in self._told_apart(rows)], rows.num_rows)
+        return ShedInput(priorities[is_good], hashes[is_good], None if starts is None else starts[is_good])
+
+    def _told_apart(self, rows: pa.Table) -> Sequence[str]:
+        """The columns by which the choice is made."""
+        if self.window is not None:
+            return self.keys
+        if self.identity is not None:
+            return (self.identity,)
+        if self.by_place:
+            return (SEQ,)
+        hidden = (SEQ, TS, HOW, DETAIL, KEPT, NOW, PRIORITY, self.weight)
+        return [name for name in rows.column_names if name not in hidden]
+
+    def _starts(self, rows: pa.Table) -> Ints | None:
+        """The start of each row's window, where whole windows go."""
+        return None if self.window is None else starts_of(_times(rows), self.window)
+
+    def _weighted(self, rows: pa.Table, ratios: npt.NDArray[np.float64]) -> pa.Table:
+        """A row that is kept stands for those that went in its place; one of a kind of which all go never counts."""
+        if self.weight is None:
+            return rows
+        weights = 1 / np.maximum(1 - ratios, np.finfo(np.float64).tiny)
+        return rows.set_column(rows.column_names.index(self.weight), self.weight, pa.array(weights))
+
+
+def _times(rows: pa.Table) -> Ints:
+    times: Ints = column(rows, TS).fill_null(0).to_numpy(zero_copy_only=False)
+    return times
 
 
 def _run_starts(seq: Ints) -> Ints:
     """For each row the SEQ of the first row of its run. Rows of one line of a file have the same one."""
     step = np.diff(seq)
+    if len(seq) and (step == 1).all():
+        return np.full(len(seq), seq[0])
     begins = np.concatenate((np.ones(min(len(seq), 1), np.bool_), (step != 0) & (step != 1)))
     starts = np.flatnonzero(begins)
     return np.repeat(seq[starts], np.diff(np.append(starts, len(seq))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import zlib
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.logical import Stream
-from eventide.plan.physical import AggregateWindows, JoinRows, RankRows
+from eventide.plan.physical import AggregateWindows, JoinRows, OverRows, RankRows
 from eventide.plan.windows import Tumble, Unbounded
 from eventide.tasks.scalars import parsed
 from eventide.testing.aggregates import frozen
@@ -34,8 +35,7 @@ class KernelRunner(BatchRunner):
         operator = self.physical.operator
         sides = sorted({input.side for input in self.physical.inputs})
         self._types = tuple(packed_types(self.physical, side) for side in sides)
-        calls = operator.aggregates if isinstance(operator, AggregateWindows) else ()
-        results = {call.name: result_type(call, self._types[0]) for call in calls}
+        results = {call.name: result_type(call, self._types[0]) for call in self.physical.aggregates}
         condition = operator.condition if isinstance(operator, JoinRows) else None
         compiled = None if condition is None else Condition(condition)
         self.spec = kernel_spec(self.physical, KernelTypes(self._types, results, condition=compiled))
@@ -148,7 +148,7 @@ class KernelRunner(BatchRunner):
 
     def _main_names(self) -> list[str]:
         first, operator = self.physical.inputs[0], self.physical.operator
-        if isinstance(operator, JoinRows | RankRows):
+        if isinstance(operator, JoinRows | RankRows | OverRows):
             return list(self.spec.main_schema.names)
         if not isinstance(operator, AggregateWindows):
             return [*(original.name for original in first.originals), ROWTIME]
@@ -170,4 +170,5 @@ class Condition:
 
 def _payload(row: dict[str, Any]) -> Payload:
     time = row["event_time"]
-    return Payload(row["kind"], row["reason"], None if time is None else micros_of(time))
+    original = json.loads(row["original_event"]) if row["original_event"] is not None else {}
+    return Payload(row["kind"], row["reason"], None if time is None else micros_of(time), original, row["source"] or "")

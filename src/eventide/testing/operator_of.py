@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from eventide.plan.joins import AnyTime, Asof, Interval, OverlappingPanes, OverlappingSessions, SameWindow
-from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, Physical, RankRows
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.physical import AggregateWindows, ForwardRows, JoinRows, OverRows, Physical, RankRows
+from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 from eventide.testing.asof_join import AsofJoin
+from eventide.testing.calendar_panes import CalendarPanes
 from eventide.testing.change_join import ChangeJoin
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
 from eventide.testing.operators import (
@@ -18,6 +19,7 @@ from eventide.testing.operators import (
     Sessions,
     Slides,
 )
+from eventide.testing.over import Frames
 from eventide.testing.ranking import RankChanges, Ranking
 from eventide.testing.session_join import SessionJoin
 
@@ -33,12 +35,16 @@ def operator(physical: Physical) -> Operator:
         case RankRows(told=told):
             rank = physical.operator
             return Ranking(physical, rank) if told is None else RankChanges(physical, rank, told)
+        case OverRows():
+            return Frames(physical, physical.operator)
 
 
 def _windows(physical: Physical, window: Window) -> Operator:
     match window:
         case Tumble() | Hop():
             return Panes(physical, window)
+        case Calendar():
+            return CalendarPanes(physical, window)
         case Cumulate():
             return Cumulations(physical, window)
         case Session():

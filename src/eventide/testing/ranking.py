@@ -94,13 +94,13 @@ class RankChanges(Operator):
             before, now = partition.told, self._now(partition)
             left = list(before)
             partition.told = []
-            for mark, given in now:
-                known = next((each for each in left if each[0] == mark), None)
+            for identity, given in now:
+                known = next((each for each in left if each[0] == identity), None)
                 if known is None:
                     come.append({**given, "__op": 1})
                 else:
                     left.remove(known)
-                partition.told.append(known or (mark, given))
+                partition.told.append(known or (identity, given))
             gone += [{**given, "__op": -1} for _, given in left]
             if not partition.rows:
                 del self.partitions[key]

@@ -7,6 +7,7 @@ asks for the next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventide.admission.pacing import AdaptiveBatcher, BatchPerformancePoint
@@ -22,12 +23,17 @@ class _Running:
 
 
 class FileAdmission:
-    """Times are seconds on a clock that never goes back."""
+    """Times are seconds on a clock that never goes back. `left` is told how many bytes a batch leaves of what is there;
+    for that the folder is listed before each.
+    """
 
-    def __init__(self, listing: Listing, log: DiscoveryLog, batcher: AdaptiveBatcher) -> None:
+    def __init__(
+        self, listing: Listing, log: DiscoveryLog, batcher: AdaptiveBatcher, left: Callable[[int], None] | None = None
+    ) -> None:
         self._listing = listing
         self._log = log
         self._batcher = batcher
+        self._left = left
         self._running: _Running | None = None
         self._last: int | None = None
 
@@ -46,7 +52,7 @@ class FileAdmission:
         budget.
         """
         self._note_end(start, now)
-        if self._log.size(start, self.known) < self._batcher.budget:
+        if self._left is not None or self._log.size(start, self.known) < self._batcher.budget:
             self._discover()
         end = self._log.end_near(start, self._batcher.budget)
         return self._hand_out(start, max(end, start + 1), now)
@@ -68,6 +74,8 @@ class FileAdmission:
     def _hand_out(self, start: int, end: int, now: float) -> int:
         end = min(end, self.known if self._last is None else max(self._last, start))
         self._running = _Running(start, end, now) if end > start else None
+        if self._left is not None and end > start:
+            self._left(self._log.size(end, self.known))
         return end
 
     def _note_end(self, start: int, now: float) -> None:

@@ -46,6 +46,7 @@ class ScanSettings:
     tasks: int
     max_files: int | None = None
     target_latency: float | None = None  # seconds
+    watched: bool = False  # whether the driver wants to know how much waits
 
 
 class FusedFiles(DataSource):
@@ -90,9 +91,18 @@ class _Reader(PacedReader):
             settings = self._settings
             pacing = Pacing(settings.target_latency or 1.0)
             self._opened = FileAdmission(
-                Listing(settings.path), DiscoveryLog(settings.state_folder), AdaptiveBatcher(pacing)
+                Listing(settings.path),
+                DiscoveryLog(settings.state_folder),
+                AdaptiveBatcher(pacing),
+                self._note_left if settings.watched else None,
             )
         return self._opened
+
+    def _note_left(self, left: int) -> None:
+        from eventide.connectors.files.waiting import TAKEN
+        from eventide.storage.atomic import write_json
+
+        write_json(self._settings.state_folder / TAKEN, {"left": left})
 
     def initialOffset(self) -> dict[str, int]:
         return {_FILES: 0, _AT: 0}

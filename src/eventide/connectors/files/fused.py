@@ -16,10 +16,11 @@ from eventide.connectors.files.data_source import FusedFiles, ScanSettings
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.listing import local_path
 from eventide.errors import EngineError
-from eventide.eventtime.durations import SECOND, parse_duration
+from eventide.eventtime.durations import SECOND
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
+from eventide.plan.pace import pace_of
 from eventide.plan.physical import Fusion
 from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines, RawLines
@@ -64,7 +65,7 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
 
 
 def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> ScanSettings:
-    most, target = source.options.get("max_files_per_batch"), source.options.get("target_latency")
+    most, target = source.options.get("max_files_per_batch"), pace_of(source)
     return ScanSettings(
         pickle.dumps(scan),
         local_path(source.options["path"]),
@@ -72,7 +73,8 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Sca
         scans.bound,
         scans.tasks,
         None if most is None else int(most),
-        None if target is None else parse_duration(target) / SECOND,
+        None if target is None else target / SECOND,
+        source.admission is not None and source.admission.is_load_measured,
     )
 
 

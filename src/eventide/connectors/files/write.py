@@ -79,6 +79,14 @@ def _written(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return column
 
 
+def interval_texts(rows: pa.Table) -> pa.Table:
+    """The rows, with text in place of intervals, for those who have no such type."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_duration(field.type):
+            rows = rows.set_column(place, field.name, _written(rows[field.name]))
+    return rows
+
+
 def _texts(values: list[str | None]) -> pa.Array:
     return pa.array(values, pa.string())
 

@@ -20,10 +20,11 @@ from eventide.connectors.kafka.data_source import FusedTopics, TopicSettings
 from eventide.connectors.kafka.offsets import TopicChoice
 from eventide.connectors.kafka.settings import check_installed, client_settings
 from eventide.errors import EngineError
-from eventide.eventtime.durations import SECOND, parse_duration
+from eventide.eventtime.durations import SECOND
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
+from eventide.plan.pace import pace_of
 from eventide.plan.physical import Fusion
 from eventide.plan.positions import Edge, parse_position
 from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
@@ -140,7 +141,7 @@ def _own(source: Source, name: str, type: str) -> Column:
 
 def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> TopicSettings:
     options = source.options
-    most, target = options.get("max_messages_per_batch"), options.get("target_latency")
+    most, target = options.get("max_messages_per_batch"), pace_of(source)
     return TopicSettings(
         pickle.dumps(scan),
         source.name,
@@ -154,7 +155,7 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Top
         scans.bound,
         scans.tasks,
         None if most is None else int(most),
-        None if target is None else parse_duration(target) / SECOND,
+        None if target is None else target / SECOND,
     )
 
 

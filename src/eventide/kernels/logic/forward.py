@@ -15,13 +15,13 @@ from eventide.kernels.contract import (
     Batch,
     Clock,
     Gauges,
-    InputSpec,
     Kernel,
     Output,
     Store,
     united,
 )
-from eventide.kernels.side_rows import STRICT_REASON, SideRows
+from eventide.kernels.logic.row_spec import RowSpec
+from eventide.kernels.side_rows import STRICT_REASON
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.vector.columns import column, ints, timestamps, typed
@@ -32,7 +32,7 @@ _ARRIVAL = "arrival"
 
 
 @dataclass(frozen=True)
-class ForwardSpec:
+class ForwardSpec(RowSpec):
     """Main rows are the original columns under the user's names, and ROWTIME; with `ordered` in event-time order.
 
     Rows with equal timestamps leave in the order of their batches, and within a batch in the order of SEQ.
@@ -42,14 +42,6 @@ class ForwardSpec:
     types: tuple[pa.DataType, ...]
     ordered: bool = False
     sources: tuple[str, ...] = ("",)
-
-    @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
 
     @property
     def horizon(self) -> int:
@@ -65,10 +57,6 @@ class ForwardSpec:
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark
-
-    @property
-    def tick_every(self) -> int | None:
-        return None
 
     def fingerprint(self) -> str:
         return f"forward/1;ordered={self.ordered};types={','.join(map(str, self.types))}"

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, InputSpec, Output, Store, united
-from eventide.kernels.side_rows import LATE_REASON, SideRows
+from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, Output, Store, united
+from eventide.kernels.logic.row_spec import RowSpec
+from eventide.kernels.side_rows import LATE_REASON
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.stateful_kernel import StatefulKernel
@@ -34,7 +35,7 @@ class SortKey:
 
 
 @dataclass(frozen=True)
-class RankSpec:
+class RankSpec(RowSpec):
     """Main rows are the original columns under the user's names, PLACE and ROWTIME.
 
     `partition` are packed columns; rows that agree in them are ranked together, by `order`.
@@ -50,14 +51,6 @@ class RankSpec:
     sources: tuple[str, ...] = ("",)
 
     @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
-
-    @property
     def horizon(self) -> int:
         return self.lateness
 
@@ -65,10 +58,6 @@ class RankSpec:
     def main_schema(self) -> pa.Schema:
         users = [pa.field(name, kind) for (name, _), kind in zip(self.originals, self.types, strict=True)]
         return pa.schema([*users, pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
-
-    @property
-    def tick_every(self) -> int | None:
-        return None
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark - self.lateness

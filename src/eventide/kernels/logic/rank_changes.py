@@ -18,13 +18,12 @@ from eventide.kernels.contract import (
     TS,
     USED,
     Gauges,
-    InputSpec,
     Output,
     Store,
 )
 from eventide.kernels.logic.keyed_kernel import KeyedKernel
 from eventide.kernels.logic.rank import PLACE, SortKey, places, ranks, sort_rank
-from eventide.kernels.side_rows import SideRows
+from eventide.kernels.logic.row_spec import RowSpec
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import HASH, NEVER, START, Directory, KeyedTable, Summary, hashes_of
 from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
@@ -46,7 +45,7 @@ _META = "meta"
 
 
 @dataclass(frozen=True)
-class RankChangesSpec:
+class RankChangesSpec(RowSpec):
     """Main rows are the original columns under the user's names, PLACE, CHANGE and ROWTIME.
 
     Rows that agree in `partition` are ranked together, by `order`; of equal ones the first to come is the better, or
@@ -70,14 +69,6 @@ class RankChangesSpec:
     sources: tuple[str, ...] = ("",)
 
     @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
-
-    @property
-    def side_rows(self) -> SideRows:
-        return SideRows(self.inputs)
-
-    @property
     def horizon(self) -> int:
         return 0
 
@@ -87,10 +78,6 @@ class RankChangesSpec:
         users = [pa.field(name, kinds[packed]) for name, packed in self.originals]
         own = [pa.field(PLACE, pa.int32()), pa.field(CHANGE, pa.int32())]
         return pa.schema([*users, *own, pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
-
-    @property
-    def tick_every(self) -> int | None:
-        return None
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark

@@ -17,10 +17,11 @@ from eventide.kernels.logic.sessions import Sessions
 from eventide.kernels.logic.slides import Slides
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.side_rows import SideRows
+from eventide.kernels.windows.calendar import calendar_grid
 from eventide.kernels.windows.check import check_window
-from eventide.kernels.windows.grid import grid_of
+from eventide.kernels.windows.grid import Grid, grid_of
 from eventide.plan.modes import EmitMode
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.windows import Calendar, Cumulate, Hop, PanedWindow, Session, Slide, Tumble, Unbounded, Window
 
 _ONCE = (EmitMode.ON_WINDOW_CLOSE, EmitMode.FINAL)
 
@@ -99,6 +100,8 @@ class WindowedAggregation:
         match self.window:
             case Tumble(size=size) | Hop(size=size) | Cumulate(size=size):
                 return size + self.allowed_lateness
+            case Calendar():
+                return self.window.longest + self.allowed_lateness
             case Session(gap=gap):
                 return gap + self.allowed_lateness
             case Slide(lookahead=lookahead):
@@ -126,7 +129,7 @@ class WindowedAggregation:
             return None
         if not self._only_at_close or not self.aggregation(()).is_simple:
             return None
-        return Prefold(self, grid_of(self.window, self.allowed_lateness))
+        return Prefold(self, self._grid(self.window))
 
     def build(self) -> Kernel:
         match self.window:
@@ -137,8 +140,13 @@ class WindowedAggregation:
             case Unbounded():
                 return AggregateUnbounded(self, self.window)
             case _:
-                grid = grid_of(self.window, self.allowed_lateness)
+                grid = self._grid(self.window)
                 return AggregateAtClose(self, grid) if self._only_at_close else AggregateEarly(self, grid)
+
+    def _grid(self, window: PanedWindow | Calendar) -> Grid:
+        if isinstance(window, Calendar):
+            return calendar_grid(window, self.allowed_lateness)
+        return grid_of(window, self.allowed_lateness)
 
     @property
     def _only_at_close(self) -> bool:
@@ -155,6 +163,8 @@ class WindowedAggregation:
                 return f"{kernel};size={size};slide={slide};offset={offset}"
             case Cumulate(size=size, step=step, offset=offset):
                 return f"cumulate/1;{kernel};size={size};slide={step};offset={offset}"
+            case Calendar(unit=unit, count=count, zone=zone, first_day=first_day):
+                return f"calendar/1;{kernel};{count} {unit.value};zone={zone};first_day={first_day}"
             case Session(gap=gap):
                 return f"session/1;gap={gap}"
             case Slide(lookback=lookback, lookahead=lookahead):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventide.errors import OptionError
-from eventide.plan.windows import Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 
 def check_window(window: Window) -> None:
@@ -22,6 +22,8 @@ def check_window(window: Window) -> None:
                 raise OptionError(
                     f"size {size} is not a multiple of step {step}", help="CUMULATE takes (ts, step, size)"
                 )
+        case Calendar(count=count):
+            _check_positive(count)
         case Session(gap=gap):
             if gap <= 0:
                 raise OptionError("a session's gap must be positive")

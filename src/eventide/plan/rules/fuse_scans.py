@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
+from eventide.plan.fusion import scan_stages, too_deep
 from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
-from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
+from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, Field, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
-from eventide.tasks.struct_types import arrow_type
+from eventide.tasks.struct_types import arrow_type, fields_of
 
 _SCANNED = {"files": ("json", "parquet"), "kafka": ("json", "raw")}  # connectors, and the formats that tasks can decode
 
@@ -25,8 +26,11 @@ def fuse_scans(plan: Physical) -> Physical:
 
 
 def _judged(plan: Physical, input: Input) -> Input:
-    if input.source.connector not in _SCANNED:
+    connector = input.source.connector
+    if connector == "stream":
         return input
+    if connector not in _SCANNED:
+        return replace(input, not_fused=f"{connector} rows are decoded by Spark")
     try:
         return replace(input, fusion=_fusion(plan, input))
     except NotPortableError as reason:
@@ -37,6 +41,9 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
     source = input.source
     if not plan.options.fused_scan:
         raise NotPortableError("fused_scan is false")
+    refused = too_deep(plan.options, scan_stages(input))
+    if refused is not None:
+        raise NotPortableError(refused)
     _check_format(source)
     if source.admission is not None and source.admission.priority_sql is not None:
         raise NotPortableError("the priority of rows is evaluated by Spark")
@@ -51,10 +58,15 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
         elif isinstance(step, Lookup):
             raise NotPortableError(f"rows are joined with the table {step.table.name} by Spark")
         else:
-            names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
+            names = {
+                column.name.lower(): _struct(column.sql, names) or _compiled(column.sql, names, columns)
+                for column in step.columns
+            }
     if len({column.name.lower() for column in source.columns}) != len(columns):
         raise NotPortableError("two columns differ only in case")
-    packed = tuple((named.name, _compiled(named.sql, names, columns)) for named in input.packed)
+    packed = tuple(
+        (named.name, _struct(named.sql, names) or _compiled(named.sql, names, columns)) for named in input.packed
+    )
     identity = _identity(source, columns)
     condition = conjunction(conditions)
     used = {time} if time is not None else set()
@@ -69,6 +81,12 @@ def _is_read(source: Source, type: str) -> bool:
     if source.options.get("format", "json") == "json":
         return arrow_type(type) is not None
     return type in TYPES
+
+
+def _struct(sql: str, names: dict[str, Expression]) -> Expression | None:
+    """A struct that is packed as it was read; None for everything else."""
+    found = names.get(sql.removeprefix("`").removesuffix("`").lower())
+    return found if isinstance(found, Column | Field) and fields_of(found.type) else None
 
 
 def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:

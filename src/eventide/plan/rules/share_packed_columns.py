@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from eventide.kernels.contract import KEY
 from eventide.plan.logical import Named
-from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, Operator, Physical, RankRows
+from eventide.plan.physical import (
+    AggregateWindows,
+    ForwardRows,
+    Input,
+    JoinRows,
+    Operator,
+    OverRows,
+    Physical,
+    RankRows,
+)
 
 
 def share_packed_columns(plan: Physical) -> Physical:
@@ -45,7 +54,7 @@ def _renamed(operator: Operator, by_side: dict[int, dict[str, str]]) -> Operator
     match operator:
         case ForwardRows():
             return operator
-        case AggregateWindows():
+        case AggregateWindows() | OverRows():
             calls = [
                 replace(call, inputs=tuple(by_side[0][name] for name in call.inputs)) for call in operator.aggregates
             ]

@@ -1,0 +1,25 @@
+"""What specs have in common whose main rows are rows of their inputs, and not groups of them."""
+
+from __future__ import annotations
+
+from eventide.kernels.contract import InputSpec
+from eventide.kernels.side_rows import SideRows
+
+
+class RowSpec:
+    """The fields are those of the spec: the user's names with packed columns, and the names of the inputs."""
+
+    originals: tuple[tuple[str, str], ...]
+    sources: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        return tuple(InputSpec(source, (), self.originals) for source in self.sources)
+
+    @property
+    def side_rows(self) -> SideRows:
+        return SideRows(self.inputs)
+
+    @property
+    def tick_every(self) -> int | None:
+        return None

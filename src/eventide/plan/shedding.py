@@ -1,0 +1,103 @@
+"""What load shedding asks of a stream's plan: the windows that may go as a whole, and the weight of what is left."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import expressions as exp
+
+from eventide.admission.options import AdmissionSpec, ShedMode
+from eventide.plan.logical import Filter, Relation, Scan, Source, Stream, Union, WindowAggregate
+from eventide.plan.modes import LatePolicy
+from eventide.plan.names import quoted
+from eventide.plan.physical import AggregateWindows, Input, Physical
+from eventide.plan.reads import sources_of
+from eventide.plan.windows import Tumble
+
+SHED_RATIO = "shed_ratio"  # the share of a window's rows that was shed, as it is estimated from those that were kept
+SHED_WEIGHT = "coalesce(1e0, 0e0)"  # how many rows one stands for: 1, and more where tasks shed, which they write over
+
+
+def sheds_windows(source: Source) -> bool:
+    return _sheds_windows(source.admission)
+
+
+def _sheds_windows(spec: AdmissionSpec | None) -> bool:
+    return spec is not None and spec.shed is not None and spec.sheds and spec.shed.mode is ShedMode.WINDOWS
+
+
+def shed_window(physical: Physical) -> tuple[int, int] | None:
+    """Offset and size of the windows that may go as a whole; None if rows go one by one."""
+    operator = physical.operator
+    is_it = isinstance(operator, AggregateWindows) and any(sheds_windows(input.source) for input in physical.inputs)
+    if not is_it or not isinstance(operator, AggregateWindows) or not isinstance(operator.window, Tumble):
+        return None
+    return operator.window.offset, operator.window.size
+
+
+def weight_column(input: Input) -> str | None:
+    """The packed column that says how many rows one stands for; None if nobody asks."""
+    return next((column.name for column in input.packed if column.sql == SHED_WEIGHT), None)
+
+
+def why_not_windows(stream: Stream) -> tuple[str, str] | None:
+    """What forbids that whole windows of a stream are shed, and what to do; None if nothing does, or none are."""
+    sources = list(sources_of(stream.query))
+    shedding = [source for source in sources if sheds_windows(source)]
+    if not shedding:
+        return None
+    name, rows = shedding[0].name, "'shed.mode' = 'rows'"
+    query = stream.query
+    if not isinstance(query, WindowAggregate) or not isinstance(query.window, Tumble):
+        return (
+            f"{name} sheds whole windows, and here a row is not in exactly one",
+            f"group by TUMBLE(…), or give {name} {rows}",
+        )
+    if stream.options.late_policy is LatePolicy.REASSIGN:
+        return (
+            f"{name} sheds whole windows, and 'late.policy' = 'reassign' moves rows to others",
+            f"leave the policy out, or give {name} {rows}",
+        )
+    if len({_fate(source) for source in sources}) > 1:
+        return (
+            f"{name} sheds whole windows, and what it meets in them would not go with it",
+            "give all sources of the stream the same shed.mode, sla.class and sla.priority",
+        )
+    if not all(_is_of_keys(source, query) for source in shedding):
+        return (
+            f"{name} sheds whole windows, and its sla.priority may differ between rows of one",
+            f"let it read only columns by which the stream groups, or give {name} {rows}",
+        )
+    return None
+
+
+def _fate(source: Source) -> tuple[object, ...]:
+    """What decides whether a window of the source goes."""
+    spec = source.admission
+    return () if spec is None or not _sheds_windows(spec) else (spec.priority, spec.priority_sql)
+
+
+def _is_of_keys(source: Source, query: WindowAggregate) -> bool:
+    """Whether all rows of a group have one priority."""
+    sql = None if source.admission is None else source.admission.priority_sql
+    if sql is None:
+        return True
+    keys = {key.sql.lower() for key in query.keys}
+    return _is_plain(query.input) and all(quoted(name).lower() in keys for name in priority_columns(sql))
+
+
+def _is_plain(relation: Relation) -> bool:
+    """Whether the columns of the relation are those of its sources, under their names."""
+    match relation:
+        case Scan():
+            return True
+        case Filter():
+            return _is_plain(relation.input)
+        case Union():
+            return all(map(_is_plain, relation.inputs))
+        case _:
+            return False
+
+
+def priority_columns(sql: str) -> set[str]:
+    """The columns that an expression reads, as they are written."""
+    return {column.parts[0].name for column in sqlglot.parse_one(sql, dialect="spark").find_all(exp.Column)}
