@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.util
 import shutil
 from collections import defaultdict
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -75,6 +77,86 @@ def test_overload(db_factory: DatabaseFactory, capsys: pytest.CaptureFixture[str
     out = capsys.readouterr().out
     assert "gold    100 of 100 orders, 1099.0\n" in out
     assert "rows are rejected: source clicks has used its 300 tokens; 0.001 come back per second." in out
+
+
+def answers(sql: str, columns: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """What DuckDB makes of all rows at once, in the table `arrived`."""
+    with duckdb.connect() as base:
+        base.execute("SET TimeZone = 'UTC'")
+        base.execute(f"CREATE TABLE arrived ({columns}, ts TIMESTAMPTZ)")
+        base.executemany(f"INSERT INTO arrived VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        return sorted(base.execute(sql).fetchall())
+
+
+def in_utc(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(
+        tuple(value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value for value in row) for row in rows
+    )
+
+
+VISITS = """
+WITH marked AS (
+  SELECT *, coalesce(ts - lag(ts) OVER w > INTERVAL '30 minutes', true) AS begins FROM arrived
+  WINDOW w AS (PARTITION BY visitor ORDER BY ts)),
+numbered AS (SELECT *, sum(begins::INT) OVER (PARTITION BY visitor ORDER BY ts) AS visit FROM marked)
+SELECT visitor, min(ts) AS began, max(ts) + INTERVAL '30 minutes' AS ended, count(*) AS pages
+FROM numbered GROUP BY visitor, visit
+"""
+BOUNCES = f"""
+SELECT date_trunc('hour', ended - INTERVAL '1 microsecond') AS hour, count(*), avg((pages = 1)::INT)
+FROM ({VISITS}) GROUP BY hour
+"""
+
+
+def test_visits(db_factory: DatabaseFactory) -> None:
+    example = load("visits")
+    found, rows, columns = example.main(db_factory()), example.clicks(), "visitor TEXT, page TEXT"
+    assert in_utc(found["visits"]) == in_utc(answers(VISITS, columns, rows))
+    assert len(found["visits"]) > 50
+    expected = in_utc(answers(BOUNCES, columns, rows))
+    assert [(hour, visits, pytest.approx(rate)) for hour, visits, rate in in_utc(found["bounces"])] == expected
+
+
+MINUTES = """
+SELECT date_trunc('minute', ts) AS minute, sensor, count(*), min(celsius), max(celsius)
+FROM (SELECT DISTINCT * FROM arrived WHERE year(ts) = 2025) GROUP BY minute, sensor
+"""
+CLOCKS = """
+SELECT count(*), count(*) FILTER (WHERE year(ts) = 2099), count(*) FILTER (WHERE year(ts) = 1970) FROM arrived
+"""
+
+
+def test_sensors(db_factory: DatabaseFactory) -> None:
+    example = load("sensors")
+    (found, account), rows = example.main(db_factory()), example.readings()
+    columns = "sensor TEXT, seq BIGINT, celsius DOUBLE"
+    assert in_utc(found) == in_utc(answers(MINUTES, columns, rows))
+    ((arrived, ahead, reset),) = answers(CLOCKS, columns, rows)
+    assert account["rows_in"] == arrived == sum(account[kind] for kind in account if kind != "rows_in")
+    assert (account["error"], account["used"]) == (ahead, sum(count for _, _, count, _, _ in found))
+    assert account["late"] > 0 and account["late"] <= reset
+
+
+TAKINGS = """
+SELECT date_trunc('hour', ts) AS hour, shop, count(*), sum(CASE WHEN kind = 'refund' THEN -amount ELSE amount END)
+FROM (SELECT DISTINCT * FROM arrived WHERE kind <> 'declined') GROUP BY hour, shop
+"""
+SUSPECTS = """
+SELECT since, card, count(*), count(DISTINCT shop)
+FROM (SELECT DISTINCT * FROM arrived WHERE kind = 'declined'),
+  (SELECT unnest(generate_series(TIMESTAMPTZ '2025-01-31 08:50Z', TIMESTAMPTZ '2025-01-31 12:10Z',
+    INTERVAL '5 minutes')) AS since)
+WHERE ts >= since AND ts < since + INTERVAL '10 minutes' GROUP BY since, card HAVING count(*) >= 3
+"""
+
+
+def test_card_payments(db_factory: DatabaseFactory) -> None:
+    example = load("card_payments")
+    found, rows = example.main(db_factory()), example.payments()
+    columns = "id TEXT, card TEXT, shop TEXT, kind TEXT, amount DECIMAL(12, 2)"
+    assert in_utc(found["takings"]) == in_utc(answers(TAKINGS, columns, rows))
+    assert in_utc(found["suspects"]) == in_utc(answers(SUSPECTS, columns, rows))
+    assert found["suspects"]
 
 
 def test_files_to_files(

@@ -84,13 +84,21 @@ class Streams:
         """
         try:
             if graceful:
-                self.process()
+                self._drain()
                 for stream in self._opened():
                     stream.flush()
         finally:
             for stream in self._opened():
                 stream.router.readers.clear()
                 stream.stop()
+
+    def _drain(self) -> None:
+        """Take in what is there now, and the rows that are sent back to sources because of it."""
+        is_first = True
+        while self._send_back() or is_first:
+            is_first = False
+            for stream in self._opened():
+                stream.drain()
 
     def halt(self) -> None:
         """End the heartbeat. Call it without holding the guard, which the heartbeat may be waiting for."""

@@ -255,3 +255,27 @@ def test_a_table_is_looked_up(spark: Any, tmp_path: Path, put: Callable[..., Non
     often = eventide.table("names", "k STRING", str(tmp_path / "names.csv"), format="csv", refresh="1 hour")
     with pytest.raises(EventideError, match="names: refresh needs a running query"):
         clicks.join(often, on="k").select("v").rows()
+
+
+@pytest.mark.slow
+def test_a_row_for_which_an_expression_raises_is_an_error(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
+    put("0.json", ("a", 1, 100), ("100%", 2, 200), ("a", 4, 2500))
+    clicks = eventide.stream(source(spark, tmp_path), name="clicks").event_time("ts", type="unixtimestamp_ms")
+    decoded = clicks.where("url_decode(k) <> 'x'")
+    stream = decoded.group_by("k").window(eventide.tumble("1 second")).agg(total="sum(v)")
+    writer = stream.side_output("error").writeStream.format("memory").queryName("refused")
+    bare = writer.option("checkpointLocation", str(tmp_path / "bare")).start()
+    try:
+        bare.processAllAvailable()
+        assert [row.reason for row in spark.sql("SELECT reason FROM refused").collect()] == ["expression_failed"]
+    finally:
+        bare.stop()
+    given: list[int] = []
+    with stream.start(str(tmp_path / "state"), lambda rows, side, account: given.extend(totals(rows))) as query:
+        query.process_all()
+        assert query.accounting()["error"] == 1 and query.accounting()["used"] == 2
+    assert given == [1]
+
+
+def totals(rows: Any) -> list[int]:
+    return [row.total for row in rows.collect()]

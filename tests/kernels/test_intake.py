@@ -1,7 +1,10 @@
+import pyarrow as pa
 import pytest
 
 from eventide.errors import OptionError
+from eventide.kernels.aggregates import AggregateSpec, UserAggregate
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.trial import Trial
 from eventide.plan.modes import LatePolicy
 from tests.kernels.harness import KEYED_SUMS, Driver, micros, paned_spec
 
@@ -51,3 +54,21 @@ def test_before_the_first_watermark_nothing_is_late() -> None:
 def test_a_policy_without_its_bound_is_refused() -> None:
     with pytest.raises(OptionError, match=r"late\.max_lateness"):
         IntakeSpec(TUMBLE, LatePolicy.REASSIGN)
+
+
+def reciprocal(state: float, rows: pa.RecordBatch) -> float:
+    return state + sum(1 / value for value in rows.column(0).to_pylist())
+
+
+@pytest.mark.parametrize("parameters", [(), ("filtered",)])
+def test_a_row_that_an_aggregate_of_the_users_own_refuses_is_an_error(parameters: tuple[str, ...]) -> None:
+    user = UserAggregate(
+        lambda: 0.0, reciprocal, lambda one, other: one + other, lambda state: state, "double", "double"
+    )
+    inputs = ("v", "passes") if parameters else ("v",)
+    kinds = (pa.int64(), pa.bool_())[: len(inputs)]
+    spec = AggregateSpec("__a0", "r", inputs, kinds, pa.float64(), False, parameters, user, pa.float64())
+    rows = pa.table({"v": [2, 0, 0], "passes": [True, True, None]})
+    found = Trial(spec, "r(v)").failures(rows).to_pylist()
+    refused = "r(v) raised an error for 0: ZeroDivisionError: division by zero"
+    assert found == [None, refused, None if parameters else refused]

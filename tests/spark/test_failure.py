@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from eventide.errors import CheckpointError, StreamFailedError
-from eventide.spark.failure import failure_of
+from eventide.spark.analysis import first_sentence
+from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
 
 HEAD = (
     "[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An error "
@@ -64,3 +65,18 @@ def test_an_exception_without_a_message_is_named() -> None:
 def test_a_long_traceback_is_read_in_time() -> None:
     text = HEAD + "Traceback (most recent call last):\n" + '    File "x.py", line 1\n        call()\n' * 500 + TAIL
     assert failure_of("o", text).message.startswith("stream o stopped: ")
+
+
+def test_where_memory_ran_out_the_expressions_that_may_have_taken_it_are_named() -> None:
+    assert is_of_memory(HEAD + "Caused by: java.lang.OutOfMemoryError: Java heap space" + TAIL)
+    assert not is_of_memory(HEAD + "Caused by: java.io.IOException: first" + TAIL)
+    error = out_of_memory("o", "Spark has ended", ["size(sequence(1, v))"])
+    assert error.message.startswith("stream o stopped: Spark has ended. ")
+    assert error.message.endswith(": size(sequence(1, v))")
+
+
+def test_a_refusal_that_ends_where_pythons_traceback_begins_tells_its_cause() -> None:
+    text = "[PYTHON_DATA_SOURCE_ERROR] Failed when planning: Traceback (most recent call last):\n"
+    error = Exception(text + '  File "x.py", line 1, in schema\n    raise ValueError(1)\nValueError: no such table\n')
+    assert first_sentence(error) == "ValueError: no such table"
+    assert first_sentence(Exception("[A.B] It is wrong. SQLSTATE: 42000\nmore")) == "It is wrong."

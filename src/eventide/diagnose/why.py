@@ -19,8 +19,10 @@ from eventide.plan.logical import (
     Forward,
     Join,
     Lookup,
+    Over,
     Project,
     Query,
+    Rank,
     Relation,
     Stream,
     Union,
@@ -30,7 +32,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import relations_of, window_of
-from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
+from eventide.plan.stream_source import IS_LATE, STREAM, change_log_of, is_stream
 from eventide.plan.windows import Calendar, Cumulate, Session, Slide, Unbounded
 from eventide.storage.results import Account
 
@@ -150,6 +152,8 @@ class _Case:
             return "it has no window, and rows are emitted as they come."
         if isinstance(window, Unbounded):
             return "it has no window, and tells of a group in every batch that changes it."
+        if isinstance(query, Rank | Over) and change_log_of(self.stream) is not None:
+            return "it has no window, and every change is emitted in the batch that brings it."
         if isinstance(window, Slide) and window.lookahead is None:
             return "its windows only look back, and each result is emitted in the batch that brings its row."
         return None

@@ -284,6 +284,10 @@ class FluentStream:
         """How many groups a window may hold; rows of further ones are evicted."""
         return self._with_option("max_groups", "max_groups()", str(count))
 
+    def sum_overflow(self, policy: str) -> FluentStream:
+        """`error`: a sum of whole numbers that BIGINT cannot hold is an error payload; `wrap`: it wraps around."""
+        return self._with_option("sum.overflow", "sum_overflow()", policy)
+
     def shards(self, count: int) -> FluentStream:
         """How many parts the state is split into; must not change for the life of a checkpoint."""
         return self._with_option("shards", "shards()", str(count))

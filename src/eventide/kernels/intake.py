@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.errors import CheckpointError, EngineError, OptionError
+from eventide.eventtime.resolution import FAILED
 from eventide.kernels.contract import (
     DETAIL,
     PROBLEM,
@@ -29,6 +30,7 @@ from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.side_rows import DUPLICATE_REASON, STRICT_REASON, SideRows
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout, suffix
+from eventide.kernels.trial import Trial
 from eventide.kernels.vector.columns import column
 from eventide.plan.modes import LatePolicy
 
@@ -59,7 +61,8 @@ class IntakeSpec:
     """A kernel with the stage in front of it.
 
     `dedup_within` has a span, or None, for each input: with one, its rows carry an id in the column DEDUP, and repeated
-    ones are duplicates; see `dedup`. An id is looked for among those of the same input.
+    ones are duplicates; see `dedup`. An id is looked for among those of the same input. A row that does not pass one of
+    the `trials` is an error.
     """
 
     inner: InnerSpec
@@ -67,6 +70,7 @@ class IntakeSpec:
     max_lateness: int | None = None
     dedup_within: tuple[int | None, ...] = ()
     past: Past = NO_PAST
+    trials: tuple[Trial, ...] = ()
 
     def __post_init__(self) -> None:
         if self.policy is LatePolicy.REASSIGN and self.max_lateness is None:
@@ -97,7 +101,8 @@ class IntakeSpec:
 
     def prefold(self) -> Prefold | None:
         """How rows may be folded before they come here; None if they must come one by one."""
-        if self.policy is not LatePolicy.WINDOW or self.deduplicates or not isinstance(self.inner, WindowedAggregation):
+        must_come = self.policy is not LatePolicy.WINDOW or self.deduplicates or self.trials
+        if must_come or not isinstance(self.inner, WindowedAggregation):
             return None
         return self.inner.prefold()
 
@@ -141,6 +146,7 @@ class Intake:
         self._policy, self._max_lateness = spec.policy, spec.max_lateness or 0
         self._side_rows = spec.inner.side_rows
         self._inner = inner
+        self._trials = spec.trials
         horizon = max(spec.inner.horizon, self._max_lateness)
         is_alone = len(spec.dedup_within) == 1
         self._memories = {
@@ -178,6 +184,8 @@ class Intake:
     def _sorted_out(self, number: int, rows: pa.Table, clock: Clock, store: Store, taken: Output) -> pa.Table:
         """The rows of one input that the kernel gets."""
         rows = self._without_errors(number, rows.combine_chunks(), taken)
+        for trial in self._trials:
+            rows = self._tried(number, rows, trial, taken)
         if self._policy is not LatePolicy.WINDOW and clock.watermark is not None:
             rows = self._without_late(number, rows, clock.watermark, taken)
         if number in self._memories:
@@ -192,6 +200,12 @@ class Intake:
         problems = column(rows, PROBLEM)
         wrong = np.asarray(problems.is_valid())
         return self._side_rows.put(taken, rows, wrong, "error", problems, input=number, detail=column(rows, DETAIL))
+
+    def _tried(self, number: int, rows: pa.Table, trial: Trial, taken: Output) -> pa.Table:
+        """Without the rows that an aggregate of the user's own raises an error for."""
+        details = trial.failures(rows)
+        failed = np.asarray(details.is_valid())
+        return self._side_rows.put(taken, rows, failed, "error", FAILED, input=number, detail=details)
 
     def _without_late(self, number: int, rows: pa.Table, watermark: int, taken: Output) -> pa.Table:
         """What the policy calls late goes before duplicates are looked for: an id that was not used is not

@@ -262,6 +262,8 @@ def _options(options: StreamOptions) -> Iterator[str]:
         yield f"max groups: {options.max_groups}"
     if not options.event_time:
         yield "time: processing time"
+    if options.checked_sums:
+        yield "sums: checked"
 
 
 def _relation(relation: Relation, indent: str) -> Iterator[str]:
@@ -312,6 +314,8 @@ def _source(source: Source) -> Iterator[str]:
         yield f"event time {time.column} type {time.type}"
     if source.watermark_sql is not None:
         yield f"watermark {source.watermark_sql}"
+    if source.refuses_empty_rows:
+        yield "empty rows are errors"
     if source.dedup is not None:
         yield f"deduplicate by {', '.join(source.dedup.columns)} within {format_duration(source.dedup.within)}"
 

@@ -119,6 +119,8 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
         facts.append(("late policy", f"{policy.value}{within}"))
     if physical.options.max_groups is not None:
         facts.append(("max groups", str(physical.options.max_groups)))
+    if physical.options.checked_sums:
+        facts.append(("sums", "a sum that BIGINT cannot hold is an error"))
     return _Node(title, facts)
 
 
@@ -210,6 +212,8 @@ def _source(input: Input, known: Known, folds: bool) -> _Node:
     if source.idle_timeout is not None:
         facts.append(("idle after", format_duration(source.idle_timeout)))
     facts.append(("max future skew", format_duration(source.max_future_skew)))
+    if source.refuses_empty_rows:
+        facts.append(("empty rows", "errors"))
     if source.admission is not None and source.admission.sla.limits_anything:
         facts.append(("admits", source.admission.sla.describe()))
     facts += _load(source.admission)

@@ -17,6 +17,7 @@ from eventide.kernels.logic.over_changes import OverChangesSpec
 from eventide.kernels.logic.rank import RankSpec, SortKey
 from eventide.kernels.logic.rank_changes import RankChangesSpec
 from eventide.kernels.logic.windowed import WindowedAggregation
+from eventide.kernels.trial import Trial
 from eventide.plan.co_location import late_policy
 from eventide.plan.identity import aggregate_identities
 from eventide.plan.logical import Named
@@ -71,6 +72,14 @@ def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
     within = tuple(None if each.source.dedup is None else each.source.dedup.within for each in physical.inputs)
     spans = within if any(span is not None for span in within) else ()
     return IntakeSpec(inner, late_policy(physical), physical.options.max_lateness, spans)
+
+
+def trials(physical: Physical, spec: IntakeSpec) -> tuple[Trial, ...]:
+    """The aggregates of the user's own, to be tried on every row alone."""
+    if not isinstance(physical.operator, AggregateWindows) or not isinstance(spec.inner, WindowedAggregation):
+        return ()
+    calls = {call.name: call.sql for call in physical.operator.aggregates}
+    return tuple(Trial(each, calls[each.name]) for each in spec.inner.aggregates if each.user is not None)
 
 
 def _aggregation(physical: Physical, operator: AggregateWindows, types: KernelTypes) -> WindowedAggregation:

@@ -48,6 +48,7 @@ class Source:
     dedup: Dedup | None = None
     idle_timeout: int | None = None
     max_future_skew: int = 300_000_000
+    refuses_empty_rows: bool = False  # whether a row in which every declared column is NULL is an error
     admission: AdmissionSpec | None = None  # None: every row is admitted
     metadata: Mapping[str, str] = field(default_factory=dict)  # columns that are no part of a message's content
     options: Mapping[str, str] = field(default_factory=dict)
@@ -290,6 +291,7 @@ class StreamOptions:
     event_time: bool = True  # False ('eventtime.enabled' = 'false'): the time at which a row is processed counts
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
     fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
+    checked_sums: bool = False  # whether a sum of integers that BIGINT cannot hold is an error, or wraps around
 
 
 @dataclass(frozen=True)

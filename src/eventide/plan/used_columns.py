@@ -15,6 +15,8 @@ from eventide.plan.physical import EventTimeWatermark, Input
 
 def used_columns(input: Input) -> frozenset[str]:
     """The names of the source's columns that the input needs, as they are declared."""
+    if input.source.refuses_empty_rows:
+        return frozenset(column.name for column in input.source.columns)
     wanted = columns_in([*(named.sql for named in input.packed), *([input.time] if input.time is not None else [])])
     for step in reversed(input.steps):
         if isinstance(step, Filter):

@@ -29,6 +29,7 @@ from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Explode, Filter, Lookup, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, OverRows, Physical, RankRows
 from eventide.plan.windows import Unbounded
+from eventide.spark.failure import TRACEBACK, cause_of
 from eventide.tasks.select_list import WINDOW_ID
 
 REFUSED = PySparkException  # how Spark refuses: mistakes of analysis, of arithmetic in constants, of parsing
@@ -202,4 +203,6 @@ def _check(frame: DataFrame, condition: str) -> None:
 def first_sentence(error: Exception) -> str:
     """Spark's message without its error class, its plan and its query context."""
     text = str(error).strip().split("\n")[0]
+    if text.endswith(TRACEBACK):
+        return cause_of(str(error))
     return text.split("] ", 1)[1].split(" SQLSTATE")[0] if text.startswith("[") and "] " in text else text

@@ -7,24 +7,25 @@ from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from eventide.admission.options import AdmissionSpec
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
-from eventide.kernels.contract import DEDUP, ROWTIME, SIDE_OUTPUT_SCHEMA, WINDOW_END
+from eventide.kernels.contract import DEDUP, SIDE_OUTPUT_SCHEMA
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
-from eventide.plan.names import backticked
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.shedding import shed_window, weight_column
-from eventide.plan.windows import Slide, Tumble, Unbounded
+from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze
+from eventide.spark.finishing import WIDE, before_end, checked_sums, finished_by_spark
+from eventide.spark.guard import Guard
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
 from eventide.spark.pack import ACCOUNT, SIDE, TAG, TAGGED_SCHEMA, Unpacker
@@ -32,23 +33,24 @@ from eventide.spark.processor import ShardProcessor
 from eventide.spark.resolve import CARRIED_WATERMARK
 from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_numbers
-from eventide.storage.results import OUTPUT_TIME
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
 from eventide.tasks.portable import NotPortableError
-from eventide.tasks.select_list import RANK, Finish, OutputTimes, WindowIds, finish
+from eventide.tasks.select_list import Finish, OutputTimes, WindowIds, finish
 from eventide.tasks.surveying import Surveying
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A stream that is ready to start. `frame` has tagged blobs, or rows of all kinds; see `_finished_by_spark`."""
+    """A stream that is ready to start. `frame` has tagged blobs, or rows of all kinds; see `finished_by_spark`."""
 
+    physical: Physical
     frame: DataFrame
     spec: IntakeSpec
     outputs: pa.Schema
     originals: tuple[pa.Schema, ...]  # of the rows of each side
     fused: tuple[bool, ...]  # per input: whether tasks read its files by themselves
     stages: Fused
+    guarded: tuple[str, ...] = ()  # expressions that make a row for which they raise an error
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def compile_stream(
     *,
     typed: bool = False,
     decodes: bool = False,
+    guards: bool = False,
     origin: Origin | None = None,
 ) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
@@ -74,22 +77,23 @@ def compile_stream(
     says so and the batch is taken again: most streams never do, and being ready for one costs every batch.
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
-    list that only Spark can evaluate.
+    list that only Spark can evaluate. With `guards` a row for which an expression raises becomes an error; see `guard`.
     """
+    guard = Guard(guards)
     inbox = inbox_frame(context)
-    inputs = [open_input(context, number, input, inbox) for number, input in enumerate(physical.inputs)]
+    inputs = [open_input(context, number, input, inbox, guard) for number, input in enumerate(physical.inputs)]
     sides = range(1 + max(input.side for input in physical.inputs))
     schemas = tuple(common_schema([each for each in inputs if each.plan.side == side]) for side in sides)
     analyzed = analyze(context.spark, physical, schemas)
     apart = unshared(physical, analyzed.cast)
     if apart is not physical:
-        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, guards=guards, origin=origin)
     misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
     if misfits:
         apart = unfused(physical, misfits)
-        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, origin=origin)
+        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, guards=guards, origin=origin)
     origin = origin or Origin(physical.plan_id, NO_PAST)
-    spec = spec_of(physical, analyzed).continuing(origin.past)
+    spec = spec_of(physical, analyzed, guard).continuing(origin.past)
     numbers = tuple(shard_numbers(shards))
     packed = [
         packed_rows(
@@ -100,6 +104,7 @@ def compile_stream(
             analyzed.packed[each.plan.side],
             _packing(physical, each, numbers, spec, context.orders),
             decodes,
+            guard,
         )
         for each in inputs
     ]
@@ -118,17 +123,19 @@ def compile_stream(
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if by_tasks is None:
+        sums = checked_sums(physical, analyzed.results)
+        main = StructType([StructField(f.name, WIDE) if f.name in sums else f for f in analyzed.main.fields])
         decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(origin.plan_id)
-        unpacker = Unpacker(to_arrow_schema(analyzed.main), SIDE_OUTPUT_SCHEMA, decorate)
-        wide = frame.mapInArrow(unpacker, _wide_schema(analyzed.main))
-        frame = _finished_by_spark(physical, spec, wide)
+        unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
+        wide = frame.mapInArrow(unpacker, _wide_schema(main))
+        frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)
     outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
     fused = tuple(each.fusion is not None for each in inputs)
     stages = Fused(
         tuple(may_fold(physical, each.plan) and _prefold(physical, each, spec) is not None for each in inputs),
         finished if isinstance(finished, str) else None,
     )
-    return Compiled(frame, spec, outputs, originals, fused, stages)
+    return Compiled(physical, frame, spec, outputs, originals, fused, stages, tuple(guard.guarded))
 
 
 def _packing(
@@ -203,38 +210,19 @@ def _finished_by_tasks(physical: Physical, analyzed: Analyzed, spec: IntakeSpec,
     left = filtered_by_spark(physical, spec)
     if left is not None:
         return f"{left} is evaluated by Spark"
+    sums = checked_sums(physical, analyzed.results)
+    if sums:
+        return f"{sums[0]} may not wrap around, which Spark checks"
     columns = {field.name: field.dataType.simpleString() for field in analyzed.main.fields}
     outputs = {named.name: named.sql for named in physical.outputs}
     rank = physical.change_column
     if len(outputs) < len(physical.outputs):
         return "two columns have one name"
     try:
-        made = finish(outputs, physical.having, columns, windows_of, rank, OutputTimes(_before_end(physical)))
+        made = finish(outputs, physical.having, columns, windows_of, rank, OutputTimes(before_end(physical)))
     except NotPortableError as error:
         return f"{error} is evaluated by Spark"
     for field, (name, each) in zip(analyzed.outputs.fields, made.outputs, strict=True):
         if field.dataType.simpleString() != each.type:
             return f"{name} is {field.dataType.simpleString()}"
     return made
-
-
-def _finished_by_spark(physical: Physical, spec: IntakeSpec, wide: DataFrame) -> DataFrame:
-    """What is left of a join's condition, HAVING and the select list, evaluated by Spark on main rows only."""
-    is_main = F.col(TAG) == "main"
-    for condition in (filtered_by_spark(physical, spec), physical.having):
-        if condition is not None:
-            wide = wide.where(~is_main | F.expr(condition))
-    outputs = [F.expr(named.sql).alias(named.name) for named in physical.outputs]
-    change = physical.change_column
-    rank = F.lit(None).cast("int") if change is None else F.col(backticked(change)).cast("int")
-    before = _before_end(physical)
-    time = F.unix_micros(ROWTIME) if before is None else F.unix_micros(WINDOW_END) - F.lit(before)
-    return wide.select(TAG, *outputs, SIDE, ACCOUNT, time.alias(OUTPUT_TIME), rank.alias(RANK))
-
-
-def _before_end(physical: Physical) -> int | None:
-    """How long before its window's end the event time of an output row is; None where rows have a time of their own."""
-    if not isinstance(physical.operator, AggregateWindows) or isinstance(physical.operator.window, Unbounded):
-        return None
-    window = physical.operator.window
-    return (window.lookahead or 0) if isinstance(window, Slide) else 1

@@ -48,7 +48,7 @@ from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.inputs import check_source, unfused
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
-from eventide.spark.running import RunningStream
+from eventide.spark.running import Need, RunningStream
 from eventide.spark.side_channel import Channel
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("eventide")
+EMBEDDED = "embedded"  # the connector of rows that are written by this process
 _LAST_DELIVERIES_SECONDS = 5.0  # for side sinks, when a stream is let go
 
 
@@ -119,12 +120,13 @@ class Engine:
             stream.name,
             self._layout.stream(stream.name),
             compiled,
-            partial(self._decoding, stream, physical),
+            partial(self._replanned, stream, physical),
             router,
             self._backlog(physical, Inbox(self._layout.inbox(stream.name))),
             [self._streams[source.options[STREAM]] for source in read.values() if source.connector == CONNECTOR],
             heartbeat,
             partial(_check_sources, physical),
+            any(source.connector not in (EMBEDDED, CONNECTOR) for source in read.values()),
             {source.name: source.admission for source in read.values() if source.admission is not None},
             self._shedding(stream, read.values()),
             {
@@ -325,7 +327,7 @@ class Engine:
         self.reset()
         if self._owns_spark:
             self._owns_spark = False
-            sessions.release()
+            sessions.release(self.spark)
 
     def _session(self, shards: int) -> SparkSession:
         return sessions.streaming_session(self.spark, shards, self._local_speed)
@@ -348,7 +350,12 @@ class Engine:
             _LOG.info("stream %s, from batch %d on: %s", old.name, text.from_batch, change)
 
     def _compile(
-        self, physical: Physical, shards: int, decodes: bool = False, origin: Origin | None = None
+        self,
+        physical: Physical,
+        shards: int,
+        decodes: bool = False,
+        guards: bool = False,
+        origin: Origin | None = None,
     ) -> Compiled:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
@@ -366,18 +373,29 @@ class Engine:
             tables=TableFiles(self._layout.tables, self._layout.table_log(name)),
         )
         try:
-            compiled = compile_stream(physical, context, shards, decodes=decodes, origin=origin)
+            compiled = compile_stream(physical, context, shards, decodes=decodes, guards=guards, origin=origin)
         except REFUSED as error:
             raise SqlError(first_sentence(error)) from None
         sessions.start_workers(session)
         return compiled
 
-    def _decoding(self, stream: logical.Stream, physical: Physical) -> Compiled:
-        """The stream with Spark ready, from now on, to decode the lines that its scans cannot."""
+    def _replanned(self, stream: logical.Stream, physical: Physical, need: Need) -> Compiled | None:
+        """The stream as it runs from now on, with a plan that has what its batch needs; None if there is none."""
         path = self._layout.plan(stream.name)
-        write_json(path, {**read_json(path), "decodes": True})
-        _, compiled = self._settings(stream, physical)
+        kept = read_json(path)
+        compiled = self._compiled_as(physical, {**kept, need.value: True})
+        if need is Need.GUARDS and not compiled.guarded:
+            return None
+        write_json(path, {**kept, need.value: True})
         return compiled
+
+    def _compiled_as(self, physical: Physical, kept: Mapping[str, Any]) -> Compiled:
+        """The stream with what its checkpoint says of its plan."""
+        as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
+        decodes, guards = (kept.get(need.value, False) for need in (Need.DECODING, Need.GUARDS))
+        texts = self._texts(physical.stream.name, dict(kept), physical.plan_id)
+        origin = Origin(texts.all[0].plan_id, texts.past)
+        return self._compile(as_kept, kept["shards"], decodes, guards, origin)
 
     def _settings(self, stream: logical.Stream, physical: Physical, sql: str = "") -> tuple[dict[str, Any], Compiled]:
         """What was fixed when the stream first ran: its meaning, its place, its shards, its identity, and who reads its
@@ -413,9 +431,7 @@ class Engine:
                 help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
                 "fixed for its life",
             )
-        as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
-        origin = Origin(texts.all[0].plan_id, texts.past)
-        compiled = self._compile(as_kept, kept["shards"], kept.get("decodes", False), origin)
+        compiled = self._compiled_as(physical, kept)
         if list(compiled.fused) != kept["fused"]:
             raise CheckpointError(
                 f"stream {stream.name} has begun with a fused scan, and Spark's own reader would not know which "

@@ -16,6 +16,7 @@ from eventide.connectors.contract import timestamp_of
 from eventide.errors import OptionError
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp
 from eventide.eventtime.time_range import EARLIEST_US, LATEST_US
+from eventide.spark.guard import tried
 
 _WIDE = "decimal(38,9)"
 
@@ -72,7 +73,7 @@ def _custom(column: Column, parser: CustomParser) -> Column:
                 raise
             parsed = None
         if isinstance(parsed, Column):
-            return parsed.try_cast("timestamp")
+            return tried(F.when(column.isNotNull(), parsed.try_cast("timestamp")))
     return F.udf(_forgiving(parser.function), TimestampType())(column)
 
 

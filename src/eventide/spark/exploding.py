@@ -7,10 +7,10 @@ a row that comes again are.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from eventide.connectors.contract import PASSED
-from eventide.eventtime.resolution import IS_UNDECODABLE
+from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP
 from eventide.plan.logical import Explode
 from eventide.plan.names import backticked
@@ -20,13 +20,13 @@ from eventide.tasks.packing import HOW
 _POSITION = "__position"
 
 
-def exploded(frame: DataFrame, step: Explode) -> DataFrame:
-    """`frame` with a row for each element of `step`, its columns in front of CARRIED."""
-    own = [F.col(backticked(name)) for name in frame.columns if name not in CARRIED]
+def exploded(frame: DataFrame, columns: list[str], step: Explode, elements: Column) -> DataFrame:
+    """`columns` of `frame` with a row for each of the `elements` of `step`, CARRIED behind them."""
+    own = [F.col(backticked(name)) for name in columns if name not in CARRIED]
     names = step.names[1:] if step.position else step.names
-    spread = frame.select(*own, F.expr(f"posexplode_outer({step.sql})").alias(_POSITION, *names), *CARRIED)
+    spread = frame.select(*own, F.posexplode_outer(elements).alias(_POSITION, *names), *CARRIED)
     position = F.col(_POSITION)
-    is_no_row = (F.col(HOW) == IS_UNDECODABLE) | F.col(PASSED).isNotNull()
+    is_no_row = (F.col(HOW) >= IS_NO_ROW) | F.col(PASSED).isNotNull()
     keeps = F.lit(True) if step.outer else position.isNotNull()
     kept = spread.where(F.when(is_no_row, F.coalesce(position, F.lit(0)) == 0).otherwise(keeps))
     numbered = [position.alias(step.names[0])] if step.position else []

@@ -12,15 +12,32 @@ _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH", "PYTHON_EXCEPTION", "JOB_ABORTED"
 _OWN = re.compile(r"eventide\.errors\.(\w+): (.+?)(?=\n\s*(?:help:|at |SQLSTATE|$))(?:\n\s*help: (.+))?")
 _SPARK = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\] ((?:(?!\[[A-Z_]+[.\]]).)+?)(?=\s+SQLSTATE|$)", re.MULTILINE)
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.|java)((?:\w+\.)*\w*(?:Error|Exception|Invalid)): (\S.*)$", re.MULTILINE)
-_TRACEBACK = "Traceback (most recent call last):"
+TRACEBACK = "Traceback (most recent call last):"
 # The line after a traceback; an exception of a user's own may be called anything, and may have no message.
 _RAISED = re.compile(
-    rf"{re.escape(_TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
+    rf"{re.escape(TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
+_MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|Java heap space")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+_MOST_SUSPECTS = 5
 _HELP = "nothing is lost: fix the cause and run it again from the same checkpoint"
 _ROOM = "nothing is lost: free some space and run it again from the same checkpoint"
+
+
+def is_of_memory(text: str) -> bool:
+    """Whether Spark's report says that memory ran out."""
+    return _MEMORY.search(text) is not None
+
+
+def out_of_memory(stream: str, what: str, expressions: list[str]) -> StreamFailedError:
+    """`what` happened for lack of memory; `expressions` are those that may have taken it, as the user wrote them."""
+    suspects = "; ".join(expressions[:_MOST_SUSPECTS]) or "none of its expressions makes much of little"
+    return StreamFailedError(
+        f"stream {stream} stopped: {what}. Expressions that may have taken the memory: {suspects}",
+        help="bound what they make of a row, for example with least(), or give Spark more memory: conf "
+        "spark.driver.memory; then connect again: nothing is lost",
+    )
 
 
 def failure_of(stream: str, text: str) -> EventideError:
@@ -34,12 +51,13 @@ def failure_of(stream: str, text: str) -> EventideError:
     if full:
         where = "where Spark keeps the checkpoint or its scratch files"
         return StorageError(f"stream {stream} stopped: {full.group()}, {where}", help=_ROOM)
-    return StreamFailedError(f"stream {stream} stopped: {_cause(text)}", help=_HELP)
+    return StreamFailedError(f"stream {stream} stopped: {cause_of(text)}", help=_HELP)
 
 
-def _cause(text: str) -> str:
+def cause_of(text: str) -> str:
+    """What is behind a report of Spark's, in one line."""
     messages = [(kind, " ".join(message.split())) for kind, message in _SPARK.findall(text)]
-    spark = [said for kind, said in messages if not kind.startswith(_WRAPPERS) and not said.endswith(_TRACEBACK)]
+    spark = [said for kind, said in messages if not kind.startswith(_WRAPPERS) and not said.endswith(TRACEBACK)]
     if spark:
         return spark[-1]
     raised = _RAISED.findall(text)

@@ -86,7 +86,8 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     tables = {name: read_table(spark, table) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
     context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
-    return compile_stream(physical, context, shards, typed=True).frame
+    # nobody would start the query again with guards if it stopped for lack of them
+    return compile_stream(physical, context, shards, typed=True, guards=True).frame
 
 
 def rows(stream: Stream, frames: Frames) -> DataFrame:
@@ -157,9 +158,13 @@ class DeliveringRouter(Router):
     def _take(self, frame: DataFrame, batch: int) -> None:
         kept = frame.persist()  # or Spark would run the whole batch again for each part of it
         try:
-            accounts = [row[0] for row in kept.where(F.col(TAG) == "account").select(ACCOUNT).collect()]
+            is_failed_result = (F.col(TAG) == "side") & F.col(f"{SIDE}.shard").isNull()
+            found = [
+                row[0] for row in kept.where((F.col(TAG) == "account") | is_failed_result).select(ACCOUNT).collect()
+            ]
+            accounts = [account for account in found if account is not None]
             if accounts and not self.results.has(batch):
-                self._deliver(kept, self._account(batch, accounts))
+                self._deliver(kept, self._account(batch, accounts, len(found) - len(accounts)))
         finally:
             kept.unpersist()
 
@@ -183,7 +188,12 @@ class _FrameEngine(Engine):
         self._asked_shards = None  # a setting of the session is not a request for this stream
 
     def _compile(
-        self, physical: Physical, shards: int, decodes: bool = False, origin: Origin | None = None
+        self,
+        physical: Physical,
+        shards: int,
+        decodes: bool = False,
+        guards: bool = False,
+        origin: Origin | None = None,
     ) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
@@ -195,7 +205,7 @@ class _FrameEngine(Engine):
             orders=self._layout.shed_orders(physical.stream.name),
             tables=TableFiles(self._layout.tables, self._layout.table_log(physical.stream.name)),
         )
-        return compile_stream(physical, context, shards, typed=True, origin=origin)
+        return compile_stream(physical, context, shards, typed=True, guards=guards, origin=origin)
 
     def _router(
         self,
@@ -243,7 +253,7 @@ class FluentQuery:
 
     @property
     def is_active(self) -> bool:
-        return self._running.is_active
+        return self._running.goes_on
 
     def process_all(self) -> None:
         """Return when all that is there has been taken in and given out; raises why the query failed, if it did."""
@@ -298,6 +308,7 @@ class FluentQuery:
         with self._guard:
             try:
                 if graceful:
+                    self._running.drain()
                     self._running.flush()
             finally:
                 self._running.stop()
@@ -315,6 +326,8 @@ class FluentQuery:
         while self._live:
             self._refreshing.in_background()
             with self._guard:
+                if self._live:
+                    self._running.keep_running()
                 if self._live and self._running.is_active:
                     self._running.beat()
             time.sleep(_BEAT_SECONDS)

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Protocol
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
@@ -20,15 +20,16 @@ from eventide.connectors.files.read import check_folder, has_partition_folders
 from eventide.connectors.kafka import fused as fused_topics
 from eventide.connectors.readers import source_frame
 from eventide.errors import OptionError, SqlError
-from eventide.eventtime.resolution import IS_UNDECODABLE
-from eventide.kernels.contract import DEDUP, ORIGINAL, SEQ
+from eventide.eventtime.resolution import IS_NO_ROW
+from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS
 from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
 from eventide.plan.pace import TARGET, pace_of
-from eventide.plan.physical import EventTimeWatermark, Fusion, Input, JoinRows, Physical
+from eventide.plan.physical import EventTimeWatermark, ForwardRows, Fusion, Input, JoinRows, Physical
 from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
+from eventide.spark.guard import Guard
 from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
@@ -67,7 +68,7 @@ class SparkInput:
         return StructType([self.rows.schema[column.name] for column in self.plan.columns])
 
 
-def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None) -> SparkInput:
+def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None, guard: Guard) -> SparkInput:
     fusion = _fusion(context, input)
     if fusion is None:
         reading = context if _goes_unseen(input) else replace(context, orders=None)
@@ -76,7 +77,7 @@ def open_input(context: SourceContext, number: int, input: Input, inbox: DataFra
         check_source(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
-    return SparkInput(number, input, _stepped(context, input, rows), fusion)
+    return SparkInput(number, input, _stepped(context, input, rows, guard), fusion)
 
 
 def _goes_unseen(input: Input) -> bool:
@@ -154,13 +155,14 @@ def packed_rows(
     packed: Packed,
     packing: Packing,
     decodes: bool,
+    guard: Guard,
 ) -> DataFrame:
     """The input's rows as PACKED. `schema` and `packed` are the types of its side's columns and packed columns.
 
     With `decodes` Spark decodes, behind a fused scan, what only it can.
     """
     if input.fusion is None or context.scans is None:
-        rows = _to_pack(physical, input.plan, input.rows, schema, packed)
+        rows = _to_pack(physical, input.plan, input.rows, schema, packed, guard)
         return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
     source, scans = input.plan.source, context.scans
     is_numbered = physical.needs_arrival or source.admission is not None
@@ -169,8 +171,8 @@ def packed_rows(
     frame = road.scanned(context.spark, source, input.number, scan, scans)
     if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
         return frame.select(*PACKED.names)
-    lines = _stepped(context, input.plan, road.decoded(frame, source, scan))
-    rows = _to_pack(physical, input.plan, lines, schema, packed)
+    lines = _stepped(context, input.plan, road.decoded(frame, source, scan), guard)
+    rows = _to_pack(physical, input.plan, lines, schema, packed, guard)
     return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
 
 
@@ -201,48 +203,54 @@ def _left_to_spark(input: Input) -> Fusion:
     return Fusion(columns, None, None, (), None, left_to_spark=True)
 
 
-def _stepped(context: SourceContext, input: Input, rows: DataFrame) -> DataFrame:
+def _stepped(context: SourceContext, input: Input, rows: DataFrame, guard: Guard) -> DataFrame:
     """Event time, filters and projections; rows that a fused scan has packed pass."""
     is_event_time = isinstance(input.watermark, EventTimeWatermark)
-    frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time)
+    frame = resolve_scan(rows, input.source, user_schema(input.source), is_event_time, guard)
     for step in input.steps:
         try:
-            frame = _after(context, input, step, frame, PASSED in rows.columns)
+            frame = _after(context, input, step, frame, PASSED in rows.columns, guard)
         except REFUSED:
             check_step(frame, step)
             raise
     return frame
 
 
-def _after(context: SourceContext, input: Input, step: Step, frame: DataFrame, some_passed: bool) -> DataFrame:
+def _after(
+    context: SourceContext, input: Input, step: Step, frame: DataFrame, some_passed: bool, guard: Guard
+) -> DataFrame:
     if isinstance(step, Explode):
-        return exploded(frame, step)
+        frame, (elements,) = guard.of_rows(frame, [Named("elements", step.sql)])
+        return exploded(frame, guard.cleared(frame).columns, step, elements)
     if isinstance(step, Lookup):
         return looked_up(frame, step, table_frame(context, step), carried(input.source))
     if isinstance(step, Project):
-        columns = [_where_kept(input, c.sql).alias(c.name) for c in step.columns]
+        frame, values = guard.of_rows(frame, step.columns)
+        columns = [value.alias(c.name) for value, c in zip(values, step.columns, strict=True)]
         return frame.select(*columns, *carried(input.source))
-    keeps = (F.col(HOW) == IS_UNDECODABLE) | F.expr(step.condition)
+    frame, (condition,) = guard.of_rows(frame, [Named("condition", step.condition)])
+    keeps = (F.col(HOW) >= IS_NO_ROW) | condition
     if input.source.admission is not None:
-        return frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False)))
-    return frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps)
+        return guard.cleared(frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False))))
+    return guard.cleared(frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
 
 
-def _where_kept(input: Input, sql: str) -> Column:
-    """The expression, for rows that the filters keep: others are there where a source has limits, and nobody may
-    notice.
-    """
-    return F.expr(sql) if input.source.admission is None else F.when(F.col(KEPT), F.expr(sql))
-
-
-def _to_pack(physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed) -> DataFrame:
+def _to_pack(
+    physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed, guard: Guard
+) -> DataFrame:
     """The columns that travel to the operator, and those beside them that it needs."""
     extra = carried(input.source)
     frame = rows.select(*[F.col(backticked(f.name)).cast(f.dataType).alias(f.name) for f in schema.fields], *extra)
     if input.time is not None:
-        frame = override(frame, schema.names, input.time, input.source.max_future_skew)
+        frame = override(frame, schema.names, input.time, input.source.max_future_skew, guard)
+    if isinstance(physical.operator, ForwardRows) and guard.is_on:
+        # what the select list makes of a row is known behind the operator, where the row has been used
+        timed = frame.withColumn(ROWTIME, F.timestamp_micros(TS))
+        frame = guard.cleared(guard.of_rows(timed, physical.outputs)[0])
+    frame, values = guard.of_rows(frame, input.packed)
     columns = [
-        _where_kept(input, named.sql).cast(packed[named.name].dataType).alias(named.name) for named in input.packed
+        value.cast(packed[named.name].dataType).alias(named.name)
+        for value, named in zip(values, input.packed, strict=True)
     ]
     frame = frame.select(*extra, *columns)
     if not _has_lanes(input):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from dataclasses import replace
 from types import ModuleType
 
 import pyarrow as pa
@@ -13,28 +14,35 @@ from pyspark.sql.types import StringType
 from eventide.connectors.arrow_types import to_arrow
 from eventide.errors import SqlError
 from eventide.kernels.aggregates import OF_NUMBERS, UserAggregate, aggregates
+from eventide.kernels.aggregates.basic import WIDE_SUM
 from eventide.kernels.intake import IntakeSpec
 from eventide.plan.joins import Asof
-from eventide.plan.kernel_spec import KernelTypes, kernel_spec
+from eventide.plan.kernel_spec import KernelTypes, kernel_spec, trials
 from eventide.plan.modes import JoinKind
 from eventide.plan.physical import JoinRows, PackedAggregate, Physical
 from eventide.spark.analysis import Analyzed, parsed_type
+from eventide.spark.finishing import checked_sums
+from eventide.spark.guard import Guard
 from eventide.tasks.expressions import Column, Condition
 from eventide.tasks.portable import NotPortableError, portable
 
 
-def spec_of(physical: Physical, analyzed: Analyzed) -> IntakeSpec:
+def spec_of(physical: Physical, analyzed: Analyzed, guard: Guard) -> IntakeSpec:
     condition = None
     _check_numbers(physical, analyzed)
     if isinstance(physical.operator, JoinRows):
         condition = _condition(physical.operator, analyzed)
+    results = {name: to_arrow(field.dataType) for name, field in analyzed.results.items()}
     types = KernelTypes(
         packed=tuple({name: to_arrow(field.dataType) for name, field in side.items()} for side in analyzed.packed),
-        results={name: to_arrow(field.dataType) for name, field in analyzed.results.items()},
+        results=results | dict.fromkeys(checked_sums(physical, analyzed.results), WIDE_SUM),
         user=_user,
         condition=condition,
     )
-    return kernel_spec(physical, types)
+    spec = kernel_spec(physical, types)
+    tried = trials(physical, spec) if guard.is_on else ()
+    guard.guarded += [trial.sql for trial in tried]
+    return replace(spec, trials=tried)
 
 
 def filtered_by_spark(physical: Physical, spec: IntakeSpec) -> str | None:

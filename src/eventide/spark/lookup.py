@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from eventide.connectors.contract import PASSED, SourceContext, TableFiles, user_schema
 from eventide.errors import CheckpointError, EngineError
-from eventide.eventtime.resolution import IS_UNDECODABLE
+from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP
 from eventide.plan.logical import Lookup, Source
 from eventide.plan.lookup_keys import lookup_keys
@@ -92,7 +92,7 @@ def looked_up(frame: DataFrame, step: Lookup, table: DataFrame, carried: Sequenc
     """
     own = [F.col(backticked(name)) for name in frame.columns if name not in carried]
     new = [F.col(backticked(name)) for name in step.names]
-    is_row = (F.col(HOW) != IS_UNDECODABLE) & F.col(PASSED).isNull()
+    is_row = (F.col(HOW) < IS_NO_ROW) & F.col(PASSED).isNull()
     found = F.broadcast(table.toDF(*step.names, _PLACE).withColumn(_FOUND, F.lit(True)))
     joined = frame.join(found, is_row & F.expr(step.condition), "left")
     kept = joined if step.outer else joined.where(~is_row | F.col(_FOUND))

@@ -21,17 +21,20 @@ from eventide.eventtime.resolution import (
     DECLARED,
     FROM_METADATA,
     FROM_PROCESSING,
+    IS_EMPTY,
     IS_FUTURE,
+    IS_NO_ROW,
     IS_UNDECODABLE,
     IS_UNPARSEABLE,
     METADATA_COLUMNS,
     ORDER,
 )
 from eventide.kernels.contract import DEDUP, DETAIL, SEQ, TS
-from eventide.plan.logical import Source
+from eventide.plan.logical import EventTime, Named, Source
 from eventide.plan.names import backticked, field_path
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.event_time_parsers import micros, timestamp_micros
+from eventide.spark.guard import Guard
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PRIORITY
 
 CARRIED_WATERMARK = "__watermark"  # that a row carries, in microseconds
@@ -45,7 +48,7 @@ def carried(source: Source) -> tuple[str, ...]:
     return (*CARRIED, ARRIVED, KEPT, NOW, PRIORITY) if source.admission.sheds else (*CARRIED, ARRIVED, KEPT)
 
 
-def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool) -> DataFrame:
+def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool, guard: Guard) -> DataFrame:
     """`frame` with the user's columns and `carried`; `event_time` False gives processing time whatever is declared."""
     now = F.unix_micros(F.current_timestamp())
     is_corrupt = F.col(CORRUPT).isNotNull()
@@ -59,6 +62,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     how = judged(
         {
             IS_UNDECODABLE: is_corrupt,
+            IS_EMPTY: _is_empty(source, schema),
             IS_UNPARSEABLE: unparseable,
             IS_FUTURE: future,
             DECLARED: declared.isNotNull() if event_time else F.lit(True),
@@ -69,37 +73,54 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
     if PLACE in frame.columns:
         detail = F.concat(PLACE, F.lit(": "), detail)
     users = [F.col(backticked(f.name)) for f in schema.fields]
-    return frame.select(
+    resolved = frame.select(
         *users,
         SEQ,
         F.when(~(is_corrupt | unparseable), time).alias(TS),
         how.cast("tinyint").alias(HOW),
         detail.alias(DETAIL),
         _identity(source).alias(DEDUP),
-        (_carried_watermark(frame, source) if event_time else F.lit(None).cast("bigint")).alias(CARRIED_WATERMARK),
         (F.col(LANE) if LANE in frame.columns else F.lit(None).cast("string")).alias(LANE),
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
-        *_limited(frame, source, now),
+        F.lit(None).cast("bigint").alias(CARRIED_WATERMARK),
+        *_arrivals(source, now),
     )
+    if event_time and source.watermark_sql is not None and source.event_time is not None:
+        resolved = _with_carried_watermark(resolved, source, source.watermark_sql, source.event_time, guard)
+    priority = source.admission.priority_sql if source.admission is not None and source.admission.sheds else None
+    if priority is not None:
+        resolved = _with_priority(resolved, source, priority, guard)
+    return guard.cleared(resolved)
 
 
-def _limited(frame: DataFrame, source: Source, now: Column) -> list[Column]:
+def _is_empty(source: Source, schema: StructType) -> Column:
+    """Whether the row is an error because none of the declared columns has a value."""
+    if not source.refuses_empty_rows:
+        return F.lit(False)
+    return F.coalesce(*[F.col(backticked(field.name)).cast("string") for field in schema.fields]).isNull()
+
+
+def _arrivals(source: Source, now: Column) -> list[Column]:
     """What a source with limits needs to know of a row."""
     if source.admission is None:
         return []
     columns = [F.coalesce(RECEIVED, now).alias(ARRIVED), F.lit(True).alias(KEPT)]
     if not source.admission.sheds:
         return columns
-    sql = source.admission.priority_sql
-    priority = F.lit(None) if sql is None else F.expr(sql)
+    return [*columns, now.alias(NOW), F.lit(None).cast("string").alias(PRIORITY)]
+
+
+def _with_priority(frame: DataFrame, source: Source, sql: str, guard: Guard) -> DataFrame:
+    """What matters more, where rows may be shed."""
     try:
-        _ = frame.select(priority.alias("p")).schema
+        _ = frame.select(F.expr(sql).alias("p")).schema
     except REFUSED as error:
         raise OptionError(
             f"source {source.name}: sla.priority: {first_sentence(error)}",
             help="write low, medium, high, critical, or an expression over the source's columns that gives one of them",
         ) from None
-    return [*columns, now.alias(NOW), priority.cast("string").alias(PRIORITY)]
+    frame, (priority,) = guard.of_rows(frame, [Named("priority", sql)])
+    return frame.withColumn(PRIORITY, priority.cast("string"))
 
 
 def judged(applies: Mapping[int, Column]) -> Column:
@@ -146,19 +167,21 @@ def _metadata(source: Source, schema: StructType) -> list[Column]:
     return found
 
 
-def _carried_watermark(frame: DataFrame, source: Source) -> Column:
+def _with_carried_watermark(
+    frame: DataFrame, source: Source, sql: str, event_time: EventTime, guard: Guard
+) -> DataFrame:
     """The watermark that WATERMARK FOR takes from the row, read as the event time is."""
-    if source.watermark_sql is None or source.event_time is None:
-        return F.lit(None).cast("bigint")
-    expression, what = F.expr(source.watermark_sql), f"source {source.name}: WATERMARK FOR"
+    expression, what = F.expr(sql), f"source {source.name}: WATERMARK FOR"
     try:
         kind = frame.select(expression.alias("t")).schema["t"].dataType
     except REFUSED as error:
-        raise SqlError(f"{source.watermark_sql}: {first_sentence(error)}") from None
+        raise SqlError(f"{sql}: {first_sentence(error)}") from None
+    frame, (expression,) = guard.of_rows(frame, [Named("watermark", sql)])
     is_time = isinstance(kind, TimestampType)
-    parser = event_time_types.resolve(source.event_time.type)
+    parser = event_time_types.resolve(event_time.type)
     carried = timestamp_micros(expression, kind, what) if is_time else micros(expression, kind, parser, what)
-    return F.when(carried <= F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew), carried)
+    latest = F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew)
+    return frame.withColumn(CARRIED_WATERMARK, F.when(carried <= latest, carried))
 
 
 def _identity(source: Source) -> Column:
@@ -172,13 +195,13 @@ def _identity(source: Source) -> Column:
     return F.when(present, F.concat(F.lit(f"{source.name}:"), F.to_json(F.struct(*columns))))
 
 
-def override(frame: DataFrame, users: list[str], sql: str, skew: int) -> DataFrame:
+def override(frame: DataFrame, users: list[str], sql: str, skew: int, guard: Guard) -> DataFrame:
     """The time that the query itself names, where it is not NULL, in place of what the scan found."""
-    expression = F.when(F.col(KEPT), F.expr(sql)) if KEPT in frame.columns else F.expr(sql)
+    frame, (expression,) = guard.of_rows(frame, [Named("time", sql)])
     type = frame.select(expression.alias("t")).schema["t"].dataType
     time = timestamp_micros(expression, type, f"the window's time {sql}")
     now = F.unix_micros(F.current_timestamp())
-    given = time.isNotNull() & (F.col(HOW) != IS_UNDECODABLE)
+    given = time.isNotNull() & (F.col(HOW) < IS_NO_ROW)
     how = F.when(given & (time > now + F.lit(skew)), IS_FUTURE).when(given, DECLARED).otherwise(F.col(HOW))
     return frame.select(
         *[F.col(backticked(name)) for name in users],

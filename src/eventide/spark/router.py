@@ -32,6 +32,7 @@ from eventide.tasks.select_list import RANK
 
 ROWS_IN = "rows_in"
 FALLBACK = "event_time_from_processing_time"
+FAILED_RESULTS = "failed_results"
 _LOG = logging.getLogger("eventide")
 
 
@@ -85,9 +86,10 @@ class Router(ABC):
         """Whether the query has ended because its plan does not decode what a scan has met."""
         return isinstance(self.failure, LinesLeftToSparkError)
 
-    def _account(self, batch: int, accounts: list[str]) -> Account:
+    def _account(self, batch: int, accounts: list[str], failed: int) -> Account:
+        """`failed` are the results that only Spark could finish, and could not."""
         counts: Counter[str] = Counter()
-        events: Counter[str] = Counter()
+        events: Counter[str] = Counter({FAILED_RESULTS: failed} if failed else {})
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
         began: int | None = None
@@ -191,8 +193,8 @@ class StoringRouter(Router):
         self.has_given = True
         timed = self._in_order(given.main)
         main = timed.select(self.outputs.names)
-        side = to_payloads(given.side) if given.side is not None else PAYLOAD_SCHEMA.empty_table()
-        account = self._account(batch, given.accounts)
+        account = self._account(batch, given.accounts, 0 if given.side is None else given.side["shard"].null_count)
+        side = PAYLOAD_SCHEMA.empty_table() if given.side is None else to_payloads(_completed(given.side, account))
         for sink in self.sinks:
             sink.write(batch, main)
         if self.late_sinks:
@@ -232,6 +234,16 @@ class _Given:
     side: pa.Table | None
     accounts: list[str]
     undecoded: str | None  # where a scan has met lines that only Spark can decode
+
+
+def _completed(side: pa.Table, account: Account) -> pa.Table:
+    """Side rows, those of results that failed with what is known of the batch."""
+    known = {"processing_time": account.began, "watermark": account.watermark}
+    for name, value in known.items() if side["shard"].null_count else ():
+        place = side.schema.get_field_index(name)
+        filled = pc.coalesce(side[name], pa.scalar(value, pa.int64()).cast(side[name].type))
+        side = side.set_column(place, side.schema.field(place), filled)
+    return side
 
 
 def _opened(table: pa.Table) -> _Given:

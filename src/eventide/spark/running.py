@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,14 @@ from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence, least_watermark
+from eventide.plan.growing import growing
 from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
-from eventide.spark.failure import failure_of
+from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
 from eventide.spark.router import Router
+from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
@@ -31,15 +35,23 @@ from eventide.storage.texts import is_pending, next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
+_DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
+
+
+class Need(Enum):
+    """What a plan may lack for a batch; the value is its name in the checkpoint."""
+
+    DECODING = "decodes"  # Spark decodes lines that fused scans cannot
+    GUARDS = "guards"  # rows for which an expression raises become errors
 
 
 class RunningStream:
     """The query of one stream. `backlog` is what waits for it, `limits` those of its sources that have any. Where they
     need history only shards know which rows are admitted, so that tasks cannot say what watermark they allow.
 
-    Of streams that read files by a fused scan most never meet a line that only Spark can decode. So the first plan has
-    no place for one; a query that stops at one starts again, once in a stream's life, with the same batch and a plan
-    that has.
+    Most streams never meet a line that only Spark can decode, nor a row for which an expression raises. So the first
+    plan is made for neither; a query that stops at one starts again, once in a stream's life for each `Need`, with the
+    same batch and a plan that has what it needs.
     """
 
     def __init__(
@@ -47,12 +59,13 @@ class RunningStream:
         name: str,
         folder: Path,
         compiled: Compiled,
-        decoding: Callable[[], Compiled],
+        replan: Callable[[Need], Compiled | None],
         router: Router,
         backlog: Backlog,
         reads: list[RunningStream],
         heartbeat: Heartbeat,
         check_sources: Callable[[], None],
+        reads_outside: bool,
         limits: Mapping[str, AdmissionSpec],
         shedding: Shedding | None = None,
         lanes: Mapping[str, LaneSilence] | None = None,
@@ -60,13 +73,15 @@ class RunningStream:
     ) -> None:
         self.name = name
         self.compiled = compiled
-        self._decoding = decoding  # the same stream, with Spark ready to decode the lines that its scans cannot
+        self._replan = replan  # the same stream with what a batch needs; None if it has no use for that
+        self._is_beyond_guards = False
         self.router = router
         self.backlog = backlog
         self.inbox = backlog.inbox
         self.reads = reads
         self._publishing = threading.Lock()
         self._heartbeat = heartbeat
+        self._reads_outside = reads_outside  # whether rows come from sources that others write to
         self.limits = limits
         self._judged = {name for name, spec in limits.items() if spec.needs_history}
         self._told: dict[str, int] = {}
@@ -80,19 +95,25 @@ class RunningStream:
         self._check_sources = check_sources  # raises what is wrong with them
         self._folder = folder
         self._query: StreamingQuery | None = None
+        self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
     @property
     def is_active(self) -> bool:
-        return self._query is not None and self._query.isActive
+        return self._query is not None and not self._jvm.has_ended and self._query.isActive
 
-    def start(self) -> None:
-        if self._must_decode():
-            self.compiled = self._decoding()
-            self.stop()
-        elif self._is_told:
+    @property
+    def goes_on(self) -> bool:
+        """Whether the query runs, or will when `keep_running` is called."""
+        return self.is_active or self._need() is not None
+
+    def start(self, **trigger: bool) -> None:
+        """`trigger` is one of Spark's; without it the query takes in what comes until it is stopped."""
+        if self._jvm.has_ended:
+            raise self._lost()
+        if not self._take_up_another_plan() and self._is_told:
             self.stop()
         if self._query is not None:
             self._raise_if_failed()
@@ -107,8 +128,11 @@ class RunningStream:
                 entry.source: entry.at for entry in self._reminders() if entry.source and entry.at is not None
             }
         self._tell()
+        writer = self._writer()
+        if trigger:
+            writer = writer.trigger(**trigger)
         try:
-            self._query = self._writer().start()
+            self._query = writer.start()
         except Exception as error:
             raise self._failure(error) from None
 
@@ -221,9 +245,26 @@ class RunningStream:
         lanes = {} if account is None else account.lanes
         return {name: silence.idle(lanes.get(name, {}), now) for name, silence in self._lanes.items()}
 
+    def drain(self) -> None:
+        """Take in what is there now, and nothing that comes later: a source outside may never be silent."""
+        if not self._reads_outside:
+            self.process()
+            return
+        self.stop()
+        self.publish()
+        self._run_to_end(availableNow=True)
+        while self.backlog.held():
+            self.publish()
+            self._run_to_end(availableNow=True)
+
     def flush(self) -> None:
-        """Give out everything that has begun by the latest event time, as a graceful stop does."""
-        self.process()
+        """Give out everything that has begun by the latest event time, as a graceful stop does, after `drain`.
+
+        What has come to a source outside in the meantime is taken in by the same batch, in front of the flush, so that
+        no row follows it.
+        """
+        if not self._reads_outside:
+            self.process()
         seen = [
             figures["max_timestamp_seen"]
             for figures in self._account_sources().values()
@@ -232,7 +273,10 @@ class RunningStream:
         if seen:
             with self._publishing:
                 self.inbox.publish([Entry("flush", at=max(seen))])
-            self._wait()
+            if self._reads_outside:
+                self._run_to_end(once=True)
+            else:
+                self._wait()
 
     def idle(self, now: int) -> set[str]:
         """The sources that have been silent for their idle timeout."""
@@ -240,7 +284,7 @@ class RunningStream:
 
     def stop(self) -> None:
         query, self._query = self._query, None
-        if query is None:
+        if query is None or self._jvm.has_ended:
             return
         self._note_watermark(query)
         query.stop()
@@ -257,8 +301,7 @@ class RunningStream:
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
-            if self._must_decode():
-                self.compiled = self._decoding()
+            if self._take_up_another_plan():
                 self.settle()
             elif self.router.has_given or self.router.results.has(next_batch(self._folder / "spark") - 1):
                 raise self._failure(error) from None
@@ -277,43 +320,101 @@ class RunningStream:
 
     def watermark(self) -> int | None:
         """Microseconds; None before the first row."""
-        if self._query is not None:
+        if self._query is not None and not self._jvm.has_ended:
             self._note_watermark(self._query)
         return self._watermark
 
     def progress(self) -> Mapping[str, Any]:
         """Spark's newest progress report, empty before the first."""
-        return {} if self._query is None else (self._query.lastProgress or {})
+        return {} if self._query is None or self._jvm.has_ended else (self._query.lastProgress or {})
 
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
+        if self._jvm.has_ended:
+            return None if self._query is None else self._lost()
         error = self._error()
-        return None if error is None or self.router.must_decode else self._failure(error)
+        return None if error is None or self._need() is not None else self._failure(error)
 
     def keep_running(self) -> None:
-        """Start the query again if it has stopped at lines that need another plan."""
-        if self._must_decode():
+        """Start the query again if it has stopped at rows that need another plan."""
+        if self._take_up_another_plan():
             self.start()
 
-    def _must_decode(self) -> bool:
-        return self._error() is not None and self.router.must_decode
+    def _need(self) -> Need | None:
+        """What the plan lacks for the batch at which the query has stopped."""
+        error = self._error()
+        if error is None:
+            return None
+        if self.router.must_decode:
+            return Need.DECODING
+        is_sparks = type(self.router.failure).__module__.startswith(("pyspark.", "py4j."))
+        if self.compiled.guarded or self._is_beyond_guards or not is_sparks:
+            return None
+        text = self._report(error)
+        is_known = is_of_memory(text) or checkpoint_damage(self.name, self._folder, text) is not None
+        return None if is_known or type(failure_of(self.name, text)) is not StreamFailedError else Need.GUARDS
+
+    def _take_up_another_plan(self) -> bool:
+        """Make ready for the batch at which the query has stopped, if another plan may help."""
+        need = self._need()
+        compiled = None if need is None else self._replan(need)
+        if compiled is None:
+            self._is_beyond_guards |= need is not None
+            return False
+        if need is Need.GUARDS:
+            cause = failure_of(self.name, self._report(self._error())).message.partition(" stopped: ")[2]
+            _LOG.warning("stream %s: an expression failed for a row, such rows are errors now: %s", self.name, cause)
+        self.compiled = compiled
+        self.stop()
+        return True
 
     def _error(self) -> StreamingQueryException | None:
-        return None if self._query is None else self._query.exception()
+        return None if self._query is None or self._jvm.has_ended else self._query.exception()
+
+    def _run_to_end(self, **trigger: bool) -> None:
+        """Run the query until its trigger ends it."""
+        self.start(**trigger)
+        if self._query is None:
+            return
+        try:
+            self._query.awaitTermination()
+        except Exception as error:
+            self._raise_unless_it_goes_on(error)
+            self._run_to_end(**trigger)
+            return
+        self.stop()
 
     def _wait(self) -> None:
         if self._query is None:
             return
         try:
             self._query.processAllAvailable()
-        except StreamingQueryException as error:
-            if not self._must_decode():
-                self._is_told = True
-                raise self._failure(error) from None
+        except Exception as error:
+            self._raise_unless_it_goes_on(error)
             self.start()
             self._wait()
             return
         self._note_watermark(self._query)
+
+    def _raise_unless_it_goes_on(self, error: Exception) -> None:
+        """Raise why the query has ended, unless another plan may help."""
+        if self._has_lost_spark(error):
+            raise self._lost() from None
+        if not isinstance(error, StreamingQueryException):
+            raise error
+        if not self._take_up_another_plan():
+            self._is_told = True
+            raise self._failure(error) from None
+
+    def _has_lost_spark(self, error: Exception) -> bool:
+        """Whether the JVM has ended, or is about to: who waits for it hears of that first."""
+        end = time.monotonic() + (_DYING_SECONDS if type(error).__module__.startswith("py4j") else 0.0)
+        while not self._jvm.has_ended and time.monotonic() < end:
+            time.sleep(0.05)
+        return self._jvm.has_ended
+
+    def _lost(self) -> EventideError:
+        return out_of_memory(self.name, "Spark has ended, probably for lack of memory", growing(self.compiled.physical))
 
     def _raise_if_failed(self) -> None:
         failure = self.failed()
@@ -324,9 +425,9 @@ class RunningStream:
     def _failure(self, error: Exception) -> EventideError:
         if isinstance(self.router.failure, EventideError):
             return self.router.failure
-        text = (
-            str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
-        )  # Spark's own report leaves its cause out
+        text = self._report(error)
+        if is_of_memory(text):
+            return out_of_memory(self.name, "Spark's memory has run out", growing(self.compiled.physical))
         found = failure_of(self.name, text)
         if isinstance(found, UnreadableFileError):
             UnreadableFiles(self._folder / "scans").note(found.path)
@@ -337,6 +438,10 @@ class RunningStream:
         except EventideError as clearer:
             return clearer
         return checkpoint_damage(self.name, self._folder, text) or found
+
+    def _report(self, error: Exception | None) -> str:
+        """All that is known of a failure: Spark's own report leaves its cause out."""
+        return str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""

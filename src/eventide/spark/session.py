@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventide.spark import settings
+from eventide.spark.interrupts import interrupts_wait
 from eventide.spark.java import check_java
 from eventide.spark.local import speed
 
@@ -39,10 +40,29 @@ class SparkOptions:
 
 
 @dataclass(frozen=True)
+class Jvm:
+    """The process in which Spark runs, if this process has started it."""
+
+    process: subprocess.Popen[bytes] | None
+
+    @classmethod
+    def running(cls) -> Jvm:
+        from pyspark import SparkContext
+
+        return cls(getattr(SparkContext._gateway, "proc", None))
+
+    @property
+    def has_ended(self) -> bool:
+        """For lack of memory, or because it was killed."""
+        return self.process is not None and self.process.poll() is not None
+
+
+@dataclass(frozen=True)
 class _Started:
     spark: SparkSession
     speed: speed.Ordinary
     scratch: Path
+    jvm: Jvm
 
 
 _guard = threading.Lock()
@@ -54,23 +74,47 @@ def acquire(options: SparkOptions | None = None) -> SparkSession:
     """The process's Spark session, started if there is none; give it back with `release`."""
     global _shared, _users
     with _guard:
+        if _shared is not None and _shared.jvm.has_ended:
+            _let_go(_shared)
+            _shared, _users = None, 0
         if _shared is None:
             _shared = _start(options or SparkOptions())
         _users += 1
         return _shared.spark
 
 
-def release() -> None:
+def release(spark: SparkSession) -> None:
     """Give a session from `acquire` back; the last one stops Spark and removes its files."""
     global _shared, _users
     with _guard:
+        if _shared is None or spark is not _shared.spark:
+            return  # of a Spark that has ended by itself, and was replaced
         _users -= 1
-        if _users > 0 or _shared is None:
-            return
-        with _shared.speed.stopping():
-            _stop(_shared.spark)
-        shutil.rmtree(_shared.scratch, ignore_errors=True)
-        _shared = None
+        if _users == 0:
+            _let_go(_shared)
+            _shared = None
+
+
+def _let_go(started: _Started) -> None:
+    with started.speed.stopping():
+        if started.jvm.has_ended:
+            _forget(started.spark)
+        else:
+            _stop(started.spark)
+    shutil.rmtree(started.scratch, ignore_errors=True)
+
+
+def _forget(spark: SparkSession) -> None:
+    """Let PySpark know that its JVM is no longer there, so that the next session starts another."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with contextlib.suppress(Exception):  # it asks the JVM to stop before it forgets it
+        spark.stop()
+    SparkSession._instantiatedSession = None
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
 
 
 @contextlib.contextmanager
@@ -80,12 +124,12 @@ def started(options: SparkOptions, module: str) -> Iterator[None]:
 
     importing = threading.Thread(target=importlib.import_module, args=(module,), daemon=True)
     importing.start()
-    acquire(options)
+    spark = acquire(options)
     try:
         importing.join()
         yield
     finally:
-        release()
+        release(spark)
 
 
 def streaming_session(spark: SparkSession, shards: int, local_speed: bool | None = None) -> SparkSession:
@@ -128,9 +172,18 @@ def _start(options: SparkOptions) -> _Started:
     scratch = Path(tempfile.mkdtemp(prefix="eventide-spark-"))
     master = options.master or settings.LOCAL
     faster = speed.speed_of(master, java, scratch, options.local_speed)
-    spark = _start_spark(master, options.conf, scratch, faster)
+    try:
+        with interrupts_wait() as interrupts:
+            spark = _start_spark(master, options.conf, scratch, faster)
+        if interrupts:
+            raise KeyboardInterrupt
+    except BaseException:
+        with faster.stopping():
+            _stop_what_runs()
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
     faster.started(spark)
-    return _Started(spark, faster, scratch)
+    return _Started(spark, faster, scratch, Jvm.running())
 
 
 def _start_spark(master: str, conf: Mapping[str, str], scratch: Path, faster: speed.Ordinary) -> SparkSession:
@@ -151,12 +204,28 @@ def _start_spark(master: str, conf: Mapping[str, str], scratch: Path, faster: sp
         return builder.getOrCreate()
 
 
+def _stop_what_runs() -> None:
+    """Stop what there is of a Spark whose start has failed: its context, or its JVM alone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    if context is not None:
+        _stop(SparkSession(context))
+    else:
+        _end_jvm()
+
+
 def _stop(spark: SparkSession) -> None:
     """Stop Spark and its JVM: a process that has used Eventide ends with no child left."""
+    spark.stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    spark.stop()
     if gateway is None:
         return
     process = getattr(gateway, "proc", None)

@@ -275,6 +275,7 @@ def _stream_options(options: Options) -> StreamOptions:
         options.flag("eventtime.enabled") is not False,
         options.flag("fused_scan") is not False,
         depth_of(options.flag("fusion.enabled"), options.count("fusion.max_depth")),
+        options.text("sum.overflow") == "error",
     )
 
 

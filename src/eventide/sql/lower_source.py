@@ -35,6 +35,7 @@ def lower_source(statement: CreateSource) -> Source:
         dedup=build.dedup(),
         idle_timeout=options.duration("idle_timeout"),
         max_future_skew=source.max_future_skew if skew is None else skew,
+        refuses_empty_rows=options.text("empty_rows") == "error",
         admission=admission_of(options),
     )
 

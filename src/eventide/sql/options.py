@@ -73,6 +73,7 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     "watermark.lag": Option("duration"),
     "idle_timeout": Option("duration"),
     "max_future_skew": Option("duration"),
+    "empty_rows": Option("choice", ("use", "error")),
     **{name: Option() for name in ADMISSION_OPTIONS},
 }
 
@@ -165,6 +166,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "allowed_lateness": Option("duration"),
     "max_groups": Option("count"),
     "state_ttl": Option("duration"),
+    "sum.overflow": Option("choice", ("wrap", "error")),
     "shards": Option("count", most=MOST_SHARDS),
     "eventtime.enabled": Option("flag"),
     "fused_scan": Option("flag"),

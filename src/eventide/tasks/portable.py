@@ -53,6 +53,16 @@ def portable(sql: str, names: Names) -> Expression:
     return found
 
 
+def never_raises(sql: str, names: Names) -> bool:
+    """Whether no row makes the expression raise: so it is with columns, and with all that can be evaluated here."""
+    try:
+        if not isinstance(parsed(sql), exp.Column):
+            portable(sql, names)
+    except (NotPortableError, ParseError):
+        return False
+    return True
+
+
 def source_names(columns: Mapping[str, str]) -> dict[str, Expression]:
     """The columns of a source, by name and type, as expressions."""
     return {name.lower(): Column(name, type) for name, type in columns.items()}

@@ -419,3 +419,9 @@ def test_unknown_functions_and_parameters_are_refused() -> None:
         build_aggregate(AggregateSpec("__a0", "percentile_approx", ("x",), (BIGINT,), BIGINT, parameters=("50",)))
     with pytest.raises(OptionError, match="needs a number"):
         build_aggregate(AggregateSpec("__a0", "percentile_approx", ("x",), (BIGINT,), BIGINT))
+
+
+def test_a_sum_of_integers_is_exact_where_its_result_is_a_decimal() -> None:
+    most = 2**63 - 1
+    assert one("sum", [most, most, 1], BIGINT, pa.decimal128(38, 0)) == Decimal(2 * most + 1)
+    assert one("sum", [most, 1], BIGINT, BIGINT) == -(2**63)

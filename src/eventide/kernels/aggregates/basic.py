@@ -14,6 +14,7 @@ from eventide.kernels.aggregates.base import Aggregate, AggregateSpec
 from eventide.kernels.vector.columns import typed
 from eventide.kernels.vector.grouping import Reduction
 
+WIDE_SUM = pa.decimal128(38, 0)  # of integers, where none may get lost
 _SURE_TO_FIT = 28  # the most digits a decimal can have for ten billion of them to add up within 38 digits
 
 
@@ -42,15 +43,21 @@ class Count(Aggregate):
 
 
 class Sum(Aggregate):
-    """Integers as bigint, wrapping around on overflow as in Spark without ANSI mode; floats as double; decimals
-    exact to 38 digits, NULL where the result type cannot hold the sum."""
+    """Integers as bigint, wrapping around on overflow as in Spark without ANSI mode, or as a decimal if that is the
+    result type; floats as double; decimals exact to 38 digits, NULL where the result type cannot hold the sum.
+    """
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
-        return (sum_type(self.spec.input_types[0]),)
+        kind = self.spec.input_types[0]
+        return (WIDE_SUM if self._is_wide else sum_type(kind),)
+
+    @property
+    def _is_wide(self) -> bool:
+        return bool(self.spec.result_type == WIDE_SUM and pa.types.is_integer(self.spec.input_types[0]))
 
     def fold_plan(self, inputs: Sequence[pa.Array]) -> list[Reduction]:
-        return [Reduction("sum", summable(inputs[0]))]
+        return [Reduction("sum", typed(inputs[0], WIDE_SUM) if self._is_wide else summable(inputs[0]))]
 
     def merge_plan(self, states: Sequence[pa.Array]) -> list[Reduction]:
         return [Reduction("sum", states[0])]

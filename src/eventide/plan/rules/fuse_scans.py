@@ -47,6 +47,8 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
     _check_format(source)
     if source.admission is not None and source.admission.priority_sql is not None:
         raise NotPortableError("the priority of rows is evaluated by Spark")
+    if source.refuses_empty_rows:
+        raise NotPortableError("whether a row is empty is judged by Spark")
     columns = {column.name: column.type for column in source.columns}
     time = _time_column(input, columns)
     names, conditions = source_names({name: type for name, type in columns.items() if _is_read(source, type)}), []
