@@ -108,7 +108,7 @@ def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path:
         db = db_factory(checkpoint=tmp_path / "checkpoint")
         db.execute(sql)
         db.tick()
-        assert " fused: " in db.explain("fused") and " not fused: " in db.explain("plain")
+        assert "fused: scan" in db.explain("fused") and " not fused: " in db.explain("plain")
         fused, plain = (outcome(db, stream, ordered=name == "in order") for stream in ("fused", "plain"))
         db.close()
     assert fused["rows"] and fused["side"] and (fused["accounts"]["late"] or name == "as they come")
@@ -142,7 +142,7 @@ def test_fields_of_structs_are_the_same_whoever_reads_them(db: Database, tmp_pat
     for number, line in enumerate(STRUCTS):
         (tmp_path / f"{number}.json").write_text(line + "\n")
     db.tick()
-    assert " fused: " in db.explain("fused") and " not fused: " in db.explain("plain")
+    assert "fused: scan" in db.explain("fused") and " not fused: " in db.explain("plain")
     assert outcome(db, "fused") == outcome(db, "plain")
     assert {"1", "2", "null"} <= {json.dumps(row["price"]) for row in db.read("fused")}
 
@@ -154,7 +154,7 @@ def test_duplicates_are_found_across_a_fused_scan_and_lines_left_to_spark(db: Da
         CREATE STREAM o AS SELECT window_start, count(*) AS n, sum(v) AS t FROM s GROUP BY TUMBLE(ts, INTERVAL '1'
           SECOND)
     """)
-    assert "tasks read" in db.explain("o")
+    assert "fused: scan" in db.explain("o")
     (tmp_path / "1.json").write_text('{"id": 1, "v": 5, "ts": 100}\n{"id": 2, "v": 6, "ts": 100}\n')
     (tmp_path / "2.json").write_text('{"id": 1, "v": 5, "ts": 100, "ts": 100}\n')  # a duplicate name: left to Spark
     db.advance_watermark("s", 5000)
@@ -351,7 +351,7 @@ def test_times_written_as_text(db_factory: Factory, tmp_path: Path, type: str) -
             WITH ('connector' = 'files', 'path' = '{tmp_path}');
             CREATE STREAM o WITH ('fused_scan' = '{fused}') AS SELECT v, ts FROM s
         """)
-        assert ("tasks read" in db.explain("o")) == (fused == "true")
+        assert ("fused: scan" in db.explain("o")) == (fused == "true")
         db.tick()
         outcomes.append(outcome(db))
     assert outcomes[0] == outcomes[1] and outcomes[0]["rows"]

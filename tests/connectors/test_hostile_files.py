@@ -166,7 +166,7 @@ def test_parquet_with_bytes_that_are_no_text(db: Database, tmp_path: Path) -> No
     for road in ROADS:
         db.execute(f"CREATE STREAM o_{road} WITH ('fused_scan' = '{road}') AS SELECT k, v FROM s WHERE v > 1")
     db.tick()
-    assert "tasks read" in db.explain("o_true")
+    assert "fused: scan" in db.explain("o_true")
     assert outcome(db, "o_true") == outcome(db, "o_false")
     (payload,) = db.side_output("o_true")
     assert (payload["reason"], payload["error_detail"]) == ("row_undecodable", "column k is not UTF-8: \ufffd")
