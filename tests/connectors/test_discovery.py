@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +14,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from eventide.connectors.files.data_source import ScanSettings
+from eventide.connectors.contract import Scans
 from eventide.connectors.files.fused import scanned
-from eventide.connectors.files.listing import local_path
 from eventide.errors import OptionError, SourceError
+from eventide.plan.logical import Source
 from eventide.spark.failure import failure_of
 from eventide.spark.session import streaming_session
 from eventide.storage.time_bound import TimeBoundFile
@@ -38,12 +37,8 @@ def lines(spark: SparkSession, path: str, target: int, state: Path) -> DataFrame
     """The lines of files, read by a scan that leaves decoding to Spark."""
     TimeBoundFile(state / "line.json").draw(None)
     scan = FusedScan(RawLines(()), Resolution(), None, (), Packing(0, (0,), ShardBy(), 0))
-    return scanned(
-        spark,
-        ScanSettings(
-            pickle.dumps(scan), local_path(path), state, state / "line.json", 2, target_latency=target / SECOND
-        ),
-    )
+    source = Source("s", (), "files", options={"path": path, "target_latency": f"{target}us"})
+    return scanned(spark, source, 0, scan, Scans(state, state / "line.json", 2))
 
 
 class Run:

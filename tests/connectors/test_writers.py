@@ -13,7 +13,7 @@ from eventide.sql.options import SINK_CONNECTORS
 def test_a_sink_of_an_unknown_connector_is_an_error_that_lists_the_others() -> None:
     with pytest.raises(OptionError, match="the connector 'fles', which cannot be written to") as raised:
         open_sink(Sink("out", "o", "fles"), "identity")
-    assert raised.value.help == "did you mean files? known: console, embedded, files, postgres"
+    assert raised.value.help == "did you mean files? known: console, delta, embedded, files, kafka, postgres"
 
 
 def test_every_connector_that_sql_takes_has_a_writer() -> None:
