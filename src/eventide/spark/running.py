@@ -357,7 +357,11 @@ class RunningStream:
     def _take_up_another_plan(self) -> bool:
         """Make ready for the batch at which the query has stopped, if another plan may help."""
         need = self._need()
-        compiled = None if need is None else self._replan(need)
+        try:
+            compiled = None if need is None else self._replan(need)
+        except EventideError:
+            self._is_told = True
+            raise
         if compiled is None:
             self._is_beyond_guards |= need is not None
             return False
