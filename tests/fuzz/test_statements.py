@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from eventide.errors import EventideError
-from eventide.plan.explain import explain
+from eventide.plan.explain import Known, explain
 from eventide.plan.planner import plan
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
@@ -28,7 +28,7 @@ def outcome(text: str, made: Catalog) -> str:
             made.apply(statement)
         plans = {name: plan(stream) for name, stream in made.graph().items()}
         for physical in plans.values():
-            assert explain(physical, read=plans.get)
+            assert explain(physical, known=Known(plans.get))
     except EventideError as error:
         message = str(error)
         assert message.strip() and len(message) < LONGEST_ERROR, message[:LONGEST_ERROR]

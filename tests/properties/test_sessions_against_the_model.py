@@ -41,7 +41,7 @@ def test_a_change_log_sums_up_to_the_closed_sessions(window: dict[str, int], str
 @settings(max_examples=25, deadline=None)
 @given(gaps, streams(most_rows=30))
 def test_the_number_of_buckets_does_not_matter(window: dict[str, int], stream: list[Batch]) -> None:
-    with patch.object(KeyedTable.__init__, "__defaults__", (np.minimum, 1, np.add)):
+    with patch.object(KeyedTable.__init__, "__defaults__", (np.minimum, 1, np.add, ())):
         many = Driver(session_spec(**window, **KEYED_SUMS))
         emitted = [Counter(many.batch(rows, watermark)) for rows, watermark in [*stream, ([], FAR)]]
     one = Driver(session_spec(**window, **KEYED_SUMS))

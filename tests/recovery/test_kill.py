@@ -17,6 +17,8 @@ from tests.connectors.postgres_server import MISSING, binaries, server
 from tests.recovery import scenarios
 from tests.recovery.killer import Killer, Plan
 
+pytestmark = pytest.mark.timeout(2400)  # all lives together are the set-up of the first test
+
 BATCHES = 4
 DEATHS = (
     "written",
