@@ -143,13 +143,19 @@ def _emit(old: Physical, new: Physical) -> Iterator[Difference]:
         else:
             yield goes_on(what, "from the next batch on; what waits comes at its window's close at the latest")
     if was.allowed_lateness != now.allowed_lateness:
-        yield _lateness(was.allowed_lateness, now.allowed_lateness)
+        yield _lateness(was.allowed_lateness, now.allowed_lateness, _has_sessions(old))
 
 
-def _lateness(old: int, new: int) -> Difference:
+def _has_sessions(physical: Physical) -> bool:
+    return isinstance(physical.operator, AggregateWindows) and isinstance(physical.operator.window, Session)
+
+
+def _lateness(old: int, new: int, of_sessions: bool = False) -> Difference:
     longer = "from the next batch on; windows that have closed stay closed"
     shorter = "windows that have waited long enough close with the next batch"
     what = changed("allowed lateness", format_duration(old), format_duration(new))
+    if of_sessions and new < old:
+        return cannot(what, "which rows still belong to an open session was decided with the longer one")
     return goes_on(what, longer if new > old else shorter)
 
 
