@@ -172,7 +172,7 @@ def test_a_checkpoint_keeps_its_way_of_reading(db_factory: Factory, tmp_path: Pa
     db.tick()
     db.close()
     again = db_factory(checkpoint=tmp_path / "checkpoint")
-    with pytest.raises(EventideError, match="has begun with a fused scan"):
+    with pytest.raises(EventideError, match="which files were read is in the log of the fused scan"):
         again.execute(f"{sql} CREATE STREAM o WITH ('fused_scan' = 'false') {query}")
         again.tick()
 
