@@ -78,7 +78,7 @@ def too_deep(sql: str, tokens: Sequence[Token]) -> SqlError:
 
 def _check_number(sql: str, token: Token) -> None:
     written = sql[token.start : token.end + 1]
-    if token.text[-1] in "eE":
+    if not _is_number(token.text) and _DOUBLE.fullmatch(written):
         raise _error(sql, token, f"{written} is an unfinished number", "write its exponent, such as 1e3")
     if _DOUBLE.fullmatch(written):
         if len(token.text) > LONGEST_NAME or math.isinf(float(token.text)):
@@ -88,6 +88,14 @@ def _check_number(sql: str, token: Token) -> None:
     if digits > MOST_DIGITS:
         help = f"write it as a DOUBLE, such as {token.text[0]}.{token.text[1:3]}E{digits - 1}, or in quotes as text"
         raise _error(sql, token, f"a number has at most {MOST_DIGITS} digits, and this one has {digits}", help)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _error(sql: str, token: Token, message: str, help: str) -> SqlError:
