@@ -20,6 +20,7 @@ from eventide.kernels.joins.pairs import Matches, PairTables, gives_pairs, keeps
 from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import HASH, NEVER, BucketRows, Directory, KeyedTable, Summary
+from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints
 from eventide.kernels.vector.matching import Questions, candidates
 from eventide.kernels.vector.pairing import paired
@@ -71,7 +72,7 @@ class _Changes:
     plus: list[pa.Table]
 
 
-class ChangeJoin:
+class ChangeJoin(StatefulKernel[list[Directory]]):
     def __init__(self, spec: JoinSpec, bound: AnyTime) -> None:
         self._spec, self._ttl, self._kind = spec, bound.ttl, spec.kind
         self._sides = (Side(spec, 0), Side(spec, 1))
@@ -82,22 +83,8 @@ class ChangeJoin:
         )
         self._counter = Codec(spec.fingerprint(), _COUNTER)
 
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        directories, output = self._begin(clock, store)
-        if batch:
-            self._join(batch, directories, store, output)
-        return self._finish(directories, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        directories, output = self._begin(clock, store)
-        return self._finish(directories, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
+    def _flush(self, until: int, state: list[Directory], store: Store, output: Output) -> None:
         """Nothing waits: every change has been emitted with its batch."""
-        return self.on_time(clock, store)
 
     def _summary(self, table: pa.Table) -> Summary:
         nothing = np.zeros(table.num_rows, np.int64)
@@ -117,9 +104,9 @@ class ChangeJoin:
                 table.write(buckets, rows.filter(pa.array(~is_over)), rows.slice(0, 0), directory, store)
         return directories, output
 
-    def _finish(self, directories: list[Directory], store: Store, output: Output) -> Output:
+    def _finish(self, state: list[Directory], store: Store, output: Output) -> Output:
         due = []
-        for side, table, directory in zip(self._sides, self._tables, directories, strict=True):
+        for side, table, directory in zip(self._sides, self._tables, state, strict=True):
             table.save(directory, store)
             due += [] if directory.next_due is None else [directory.next_due]
             output.gauges[f"{side.name}_buffered"] = int(directory.rows.sum())
@@ -127,7 +114,7 @@ class ChangeJoin:
         output.gauges["state_bytes"] = sum(table.state_bytes(store) for table in self._tables)
         return output
 
-    def _join(self, batch: Batch, directories: list[Directory], store: Store, output: Output) -> None:
+    def _take(self, batch: Batch, state: list[Directory], store: Store, output: Output) -> None:
         blobs = store.read(_META, 0)
         arrived = int(ints(self._counter.decode(blobs[0]), "arrived")[0]) if blobs else 0
         fresh = self._taking.packed(batch, arrived)
@@ -144,13 +131,13 @@ class ChangeJoin:
         hashes = np.concatenate([ints(each.rows, HASH)[some] for each, some in zip(fresh, able, strict=True)])
         if len(hashes):
             rows = [
-                self._rows(side, fresh[side], able[side], ops[side], hashes, directories[side], store, output)
+                self._rows(side, fresh[side], able[side], ops[side], hashes, state[side], store, output)
                 for side in (0, 1)
             ]
             self._change(rows, changes, output)
             for side in (0, 1):
                 found = rows[side].found
-                self._tables[side].write(found.buckets, found.others, rows[side].now, directories[side], store)
+                self._tables[side].write(found.buckets, found.others, rows[side].now, state[side], store)
         self._emit(changes, output)
 
     def _ops(self, side: int, fresh: Fresh, batch: Batch) -> Ints:

@@ -18,15 +18,14 @@ from eventide.kernels.contract import (
     Kernel,
     Output,
     Store,
-    united,
 )
 from eventide.kernels.logic.row_spec import RowSpec
-from eventide.kernels.side_rows import STRICT_REASON
+from eventide.kernels.logic.waiting_rows import WaitingRows
 from eventide.kernels.state.codec import Codec, unchanged
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
-from eventide.kernels.vector.columns import column, ints, timestamps, typed
+from eventide.kernels.vector.columns import Mask, column, ints, timestamps, typed
 
 META = "meta"
 _BUFFER_SCHEMA = pa.schema([(name, pa.int64()) for name in ("held", "newest", "batches", "earliest", "flushed")])
@@ -117,13 +116,14 @@ class _Buffer:
     flushed: int | None = None
 
 
-class OrderedForward:
+class OrderedForward(WaitingRows[_Buffer]):
     """Rows wait in the store until the watermark passes them. Always strict: what comes behind the watermark is
     late.
     """
 
     def __init__(self, spec: ForwardSpec) -> None:
-        self._spec, self._side_rows = spec, spec.side_rows
+        super().__init__(len(spec.sources), spec.side_rows)
+        self._spec = spec
         head = [pa.field(TS, pa.int64()), pa.field(_ARRIVAL, pa.int64())]
         self._schema = pa.schema(head + spec.columns)
         earlier = earlier_rows(spec.past, head, spec.columns)
@@ -131,37 +131,9 @@ class OrderedForward:
         fingerprints = [each.fingerprint for each in earlier]
         self._codec = Codec(spec.fingerprint(), _BUFFER_SCHEMA, unchanged(fingerprints, _BUFFER_SCHEMA))
 
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._release(clock.watermark, buffer, store, output)
-        if batch:
-            rows = united(batch, len(self._spec.sources))
-            passed = [moment for moment in (clock.watermark, buffer.flushed) if moment is not None]
-            if passed:
-                rows = self._without_late(rows, max(passed), output)
-            output.counts[USED] += rows.num_rows
-            if rows.num_rows:
-                self._hold(rows, buffer, store)
-        return self._save(buffer, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._release(clock.watermark, buffer, store, output)
-        return self._save(buffer, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._release(until, buffer, store, output)
-        buffer.flushed = until
-        return self._save(buffer, store, output)
-
-    def _without_late(self, rows: pa.Table, watermark: int, output: Output) -> pa.Table:
-        behind = ints(rows, TS) <= watermark
-        output.events["late_dropped_count"] += int(behind.sum())
-        return self._side_rows.put(output, rows, behind, "late", STRICT_REASON)
+    def _without_late(self, rows: pa.Table, late: Mask, output: Output) -> pa.Table:
+        output.events["late_dropped_count"] += int(late.sum())
+        return super()._without_late(rows, late, output)
 
     def _hold(self, rows: pa.Table, buffer: _Buffer, store: Store) -> None:
         ts = ints(rows, TS)

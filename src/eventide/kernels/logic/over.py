@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.aggregates.base import present
-from eventide.kernels.contract import ROWTIME, SEQ, TS, USED, Batch, Clock, Gauges, Output, Store, united
-from eventide.kernels.logic.row_spec import RowSpec
-from eventide.kernels.side_rows import STRICT_REASON
+from eventide.kernels.contract import ROWTIME, SEQ, TS, Gauges, Output, Store
+from eventide.kernels.logic.row_spec import AlikeUnderEveryText
+from eventide.kernels.logic.waiting_rows import WaitingRows
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import HASH, NEVER, START, Directory, KeyedTable, Summary, hashes_of
-from eventide.kernels.state.past import Past, StateLayout
 from eventide.kernels.state.range_tree import merged_ranges
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.vector.columns import Ints, column, ints, timestamps, typed
@@ -35,7 +34,7 @@ _FRAME = "frame"
 
 
 @dataclass(frozen=True)
-class OverSpec(RowSpec):
+class OverSpec(AlikeUnderEveryText):
     """Main rows are the original columns under the user's names, the results, and ROWTIME. Times in microseconds.
 
     A key is forgotten when the watermark is `ttl` past its newest row; with a frame of time that is not needed.
@@ -68,14 +67,6 @@ class OverSpec(RowSpec):
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
         return f"over/1;{self.frame};keys={','.join(self.keys)};types={kinds};aggregates={aggregates}"
 
-    @property
-    def layout(self) -> StateLayout:
-        return StateLayout(self.fingerprint(), shared=self.fingerprint())
-
-    def continuing(self, past: Past) -> OverSpec:
-        """What is kept looks alike under every text."""
-        return self
-
     def build(self) -> Over:
         return Over(self)
 
@@ -93,9 +84,10 @@ class _Buffer:
     flushed: int | None = None
 
 
-class Over:
+class Over(WaitingRows[_Buffer]):
     def __init__(self, spec: OverSpec) -> None:
-        self._spec, self._side_rows = spec, spec.side_rows
+        super().__init__(len(spec.sources), spec.side_rows)
+        self._spec = spec
         kinds = dict(spec.types)
         head = [pa.field(TS, pa.int64()), pa.field(_ARRIVAL, pa.int64())]
         self._schema = pa.schema([*head, *(pa.field(name, kind) for name, kind in spec.types)])
@@ -104,33 +96,6 @@ class Over:
         self._past = Aggregation((START,), spec.keys, [kinds[key] for key in spec.keys], spec.aggregates, _STATUS)
         self._frames = Aggregation((_FRAME,), (), (), spec.aggregates)
         self._table = KeyedTable("past", self._past.schema, spec.fingerprint(), self._summary)
-
-    def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._release(clock.watermark, buffer, store, output)
-        if batch:
-            rows = united(batch, len(self._spec.sources))
-            passed = [moment for moment in (clock.watermark, buffer.flushed) if moment is not None]
-            if passed:
-                rows = self._side_rows.put(output, rows, ints(rows, TS) <= max(passed), "late", STRICT_REASON)
-            output.counts[USED] += rows.num_rows
-            if rows.num_rows:
-                self._hold(rows, buffer, store)
-        return self._save(buffer, store, output)
-
-    def on_time(self, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._release(clock.watermark, buffer, store, output)
-        return self._save(buffer, store, output)
-
-    def on_tick(self, clock: Clock, store: Store) -> Output:
-        return self.on_time(clock, store)
-
-    def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
-        buffer, output = self._load(store), Output()
-        self._release(until, buffer, store, output)
-        buffer.flushed = until
-        return self._save(buffer, store, output)
 
     def _hold(self, rows: pa.Table, buffer: _Buffer, store: Store) -> None:
         ts, count = ints(rows, TS), rows.num_rows

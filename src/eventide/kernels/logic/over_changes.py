@@ -11,9 +11,8 @@ from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, Output
 from eventide.kernels.logic.changing_rows import TOLD, ChangingRows, KeptRows, all_but, with_values
 from eventide.kernels.logic.rank import SortKey, ranks, sort_rank
-from eventide.kernels.logic.row_spec import RowSpec
+from eventide.kernels.logic.row_spec import AlikeUnderEveryText
 from eventide.kernels.state.keyed_table import HASH, START
-from eventide.kernels.state.past import Past, StateLayout
 from eventide.kernels.state.range_tree import merged_ranges
 from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
 from eventide.kernels.vector.intervals import last_at_or_before
@@ -24,7 +23,7 @@ _FRAME = "frame"
 
 
 @dataclass(frozen=True)
-class OverChangesSpec(RowSpec):
+class OverChangesSpec(AlikeUnderEveryText):
     """Main rows are the original columns under the user's names, the results, CHANGE and ROWTIME.
 
     Rows that agree in `partition` are put in the order of `order`, and of arrival; a range of time goes by event time,
@@ -66,14 +65,6 @@ class OverChangesSpec(RowSpec):
         aggregates = ",".join(spec.describe() for spec in self.aggregates)
         rules = f"{self.frame};by={','.join(self.partition)};order={order};of={self.changes}"
         return f"over_changes/1;{rules};types={kinds};aggregates={aggregates}"
-
-    @property
-    def layout(self) -> StateLayout:
-        return StateLayout(self.fingerprint(), shared=self.fingerprint())
-
-    def continuing(self, past: Past) -> OverChangesSpec:
-        """Rows that are kept look alike under every text."""
-        return self
 
     def build(self) -> OverChanges:
         return OverChanges(self)

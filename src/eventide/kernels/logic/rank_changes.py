@@ -14,16 +14,15 @@ import pyarrow as pa
 from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, Output
 from eventide.kernels.logic.changing_rows import TOLD, ChangingRows, KeptRows, all_but, with_values
 from eventide.kernels.logic.rank import PLACE, SortKey, places, ranks, sort_rank
-from eventide.kernels.logic.row_spec import RowSpec
+from eventide.kernels.logic.row_spec import AlikeUnderEveryText
 from eventide.kernels.state.keyed_table import HASH, START
-from eventide.kernels.state.past import Past, StateLayout
 from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
 from eventide.kernels.vector.pairing import paired
 from eventide.plan.modes import RankFunction
 
 
 @dataclass(frozen=True)
-class RankChangesSpec(RowSpec):
+class RankChangesSpec(AlikeUnderEveryText):
     """Main rows are the original columns under the user's names, PLACE, CHANGE and ROWTIME.
 
     Rows that agree in `partition` are ranked together, by `order`; of equal ones the first to come is the better, or
@@ -65,14 +64,6 @@ class RankChangesSpec(RowSpec):
         order = ",".join(f"{key.column}:{key.descending}:{key.nulls_first}" for key in self.order)
         rules = f"{self.function.value};{self.first}-{self.last};by={','.join(self.partition)};order={order}"
         return f"rank_changes/1;{rules};of={self.changes};latest={self.latest_first};types={kinds}"
-
-    @property
-    def layout(self) -> StateLayout:
-        return StateLayout(self.fingerprint(), shared=self.fingerprint())
-
-    def continuing(self, past: Past) -> RankChangesSpec:
-        """Rows that are kept look alike under every text."""
-        return self
 
     def build(self) -> RankChanges:
         return RankChanges(self)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import Self
+
 from eventide.kernels.contract import InputSpec
 from eventide.kernels.side_rows import SideRows
+from eventide.kernels.state.past import Past, StateLayout
 
 
 class RowSpec:
@@ -23,3 +27,17 @@ class RowSpec:
     @property
     def tick_every(self) -> int | None:
         return None
+
+
+class AlikeUnderEveryText(RowSpec):
+    """A spec whose state another text of the stream reads as it is, or not at all."""
+
+    @abstractmethod
+    def fingerprint(self) -> str: ...
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout(self.fingerprint(), shared=self.fingerprint())
+
+    def continuing(self, past: Past) -> Self:
+        return self
