@@ -57,10 +57,21 @@ class _Debug:
     on = False
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import eventide
+
+        stdout().print(f"eventide {eventide.__version__}", highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
 def common(
     debug: Annotated[
         bool, typer.Option("--debug", envvar="EVENTIDE_DEBUG", help="Show tracebacks of unexpected errors.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version of Eventide.")
     ] = False,
 ) -> None:
     _Debug.on = debug
@@ -286,9 +297,20 @@ def version() -> None:
     """Show the versions of Eventide and of its main dependencies."""
     from importlib.metadata import version as installed
 
-    for package in ("eventide", "pyspark", "pyarrow", "duckdb", "sqlglot"):
+    import eventide
+
+    stdout().print(f"eventide {eventide.__version__}", highlight=False)
+    for package in ("pyspark", "pyarrow", "sqlglot"):
         stdout().print(f"{package} {installed(package)}")
     stdout().print(f"python {sys.version.split()[0]}")
+
+
+@app.command()
+def warm() -> None:
+    """Make every later start of Spark on this machine some seconds faster; once per machine, Java and Spark."""
+    from eventide.cli.warm import warm_up
+
+    warm_up()
 
 
 def _settings(conf: list[str] | None) -> dict[str, str]:

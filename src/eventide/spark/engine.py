@@ -44,8 +44,10 @@ from eventide.plan.windows import Tumble
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.backlog import Backlog
+from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.inputs import check_source, unfused
+from eventide.spark.moving import follow
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import Need, RunningStream
@@ -87,7 +89,15 @@ class Engine:
         self._asked_shards = shards
         self._local_speed = options.local_speed
         self.spark = sessions.acquire(options) if spark is None else spark
-        self._default_shards = shards or sessions.default_shards(self.spark)
+        try:
+            self.executors = Executors(self.spark)
+            self.executors.need_package()
+            self.executors.need_checkpoint(layout.root)
+            self._cores = sessions.default_shards(self.spark)
+        except BaseException:
+            self._release()
+            raise
+        self._default_shards = shards or self._cores
         self._streams: dict[str, RunningStream] = {}
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
@@ -325,6 +335,9 @@ class Engine:
 
     def close(self) -> None:
         self.reset()
+        self._release()
+
+    def _release(self) -> None:
         if self._owns_spark:
             self._owns_spark = False
             sessions.release(self.spark)
@@ -360,9 +373,11 @@ class Engine:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
         physical = replace(physical, inputs=opened)
+        for input in opened:
+            self.executors.need_for(input.source)
         session = self._session(shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
-        scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
+        scans = Scans(self._layout.scans(name), self._layout.time_bound(name), self._cores)
         context = SourceContext(
             session,
             self._layout.inbox(name),
@@ -420,7 +435,9 @@ class Engine:
             write_json(path, kept)
             return kept, compiled
         if kept["place"] != place:
-            raise moved(kept["place"], place)
+            follow(self._layout.spark(stream.name), stream.name, kept["place"], place)
+            kept = {**kept, "place": place}
+            write_json(path, kept)
         texts = self._texts(stream.name, kept, physical.plan_id)
         if texts.newest.plan_id != physical.plan_id:
             raise another_plan(stream.name, texts.newest.plan, text)
@@ -475,15 +492,6 @@ def _timings(physical: Physical) -> list[SourceTiming]:
         SourceTiming(name, input.source.idle_timeout, isinstance(input.watermark, ProcessTimeWatermark))
         for name, input in by_name.items()
     ]
-
-
-def moved(origin: str, place: str) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint {place} was made as {origin} and moved or copied from there: Spark's files in it name "
-        "the place, and would take "
-        "all input for new",
-        help=f"move it back to {origin}, or mount it there; a checkpoint cannot change its place",
-    )
 
 
 def another_plan(stream: str, old: str, new: str) -> CheckpointError:
