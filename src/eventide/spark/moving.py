@@ -14,7 +14,8 @@ from pathlib import Path
 from eventide.storage.atomic import write_bytes
 
 _LOG = logging.getLogger("eventide")
-_NAMING = ("sources/*/*", "state/*/_metadata/*", "state/*/_metadata/*/*")  # below Spark's own checkpoint
+# below Spark's own checkpoint: those with URIs, and those with plain paths
+_WITH_URIS, _WITH_PATHS = ("sources/*/*",), ("state/*/_metadata/*", "state/*/_metadata/*/*")
 _ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=/@\u0080-\U0010ffff]")
 
 
@@ -23,11 +24,11 @@ def follow(spark: Path, stream: str, origin: str, place: str) -> None:
 
     It may be cut short and be done again: a file that names the new place already stays as it is.
     """
-    before, after = hadoop_path(origin), hadoop_path(place)
-    names = re.compile(rf'("file:(?://)?){re.escape(before)}(?=/)')
-    for path in [found for pattern in _NAMING for found in sorted(spark.glob(pattern))]:
-        if path.is_file() and not path.name.startswith("."):
-            _rewrite(path, names, after)
+    for patterns, spelled in ((_WITH_URIS, hadoop_path), (_WITH_PATHS, str)):
+        names = re.compile(rf'("file:(?://)?){re.escape(spelled(origin))}(?=/)')
+        for path in [found for pattern in patterns for found in sorted(spark.glob(pattern))]:
+            if path.is_file() and not path.name.startswith("."):
+                _rewrite(path, names, spelled(place))
     _LOG.warning(
         "stream %s goes on in %s, where it was copied or moved to from %s. See that nobody runs it there, too: both "
         "would write to its sinks under the same batch numbers",
