@@ -22,6 +22,7 @@ from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
 from eventide.connectors.files.listing import Listing
 from eventide.connectors.files.waiting import TAKEN, FilesWaiting
+from eventide.connectors.files.write import FilesSink
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
 from eventide.connectors.sink import Sink
@@ -55,6 +56,7 @@ from eventide.spark.side_channel import Channel
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
 from eventide.spark.tables import StreamTables, TableReader
+from eventide.spark.task_output import OutputForm
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
@@ -122,9 +124,10 @@ class Engine:
         names = tuple(input.source.name for input in physical.inputs)
         heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
+        results.tidy()
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
-        router = self._router(stream.name, results, names, bound, side, compiled)
+        router = self._router(stream, results, names, bound, side, compiled)
         read = {input.source.name: input.source for input in physical.inputs}
         running = RunningStream(
             stream.name,
@@ -207,7 +210,7 @@ class Engine:
 
     def _router(
         self,
-        name: str,
+        stream: logical.Stream,
         results: Results,
         sources: tuple[str, ...],
         bound: TimeBoundFile | None,
@@ -215,9 +218,8 @@ class Engine:
         compiled: Compiled,
     ) -> Router:
         """What takes the batches of a stream."""
-        return StoringRouter(
-            name, results, sources, bound, side, outputs=compiled.outputs, originals=compiled.originals
-        )
+        form = OutputForm(compiled.outputs, compiled.originals, stream.routes)
+        return StoringRouter(stream.name, results, sources, bound, side, form=form)
 
     def _sinks(self, stream: str, late: bool) -> list[Sink]:
         """The sinks that take the rows of an open stream, or its late rows."""
@@ -265,6 +267,8 @@ class Engine:
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
         writer = open_sink(sink, read_json(self._layout.plan(stream.name))["identity"])
+        if isinstance(writer, FilesSink):
+            writer.tidy()
         if writer is not None:
             self._sinks(stream.name, late=sink.stream != stream.name).append(writer)
 

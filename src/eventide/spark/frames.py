@@ -209,14 +209,14 @@ class _FrameEngine(Engine):
 
     def _router(
         self,
-        name: str,
+        stream: Stream,
         results: Results,
         sources: tuple[str, ...],
         bound: TimeBoundFile | None,
         side: SideOutput,
         compiled: Compiled,
     ) -> Router:
-        return DeliveringRouter(name, results, sources, bound, side, sink=self._sink)
+        return DeliveringRouter(stream.name, results, sources, bound, side, sink=self._sink)
 
 
 def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | None) -> FluentQuery:
