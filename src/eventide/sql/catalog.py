@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from eventide.connectors.declaration import LooksUp, Reads, Writes
+from eventide.connectors.registry import SINKS, SOURCES, TABLES
 from eventide.errors import CatalogError, EventideError, SqlError, suggest
 from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.modes import EmitMode
@@ -62,7 +64,7 @@ class Catalog:
             return True
         if isinstance(statement, Create):
             if isinstance(statement, CreateSource | CreateSink | CreateTable):
-                refuse_secrets(_made(statement).options, statement.name)
+                refuse_secrets(_made(statement).options, _declared(statement), statement.name)
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
@@ -470,3 +472,13 @@ def _made(statement: CreateSource | CreateSink | CreateTable) -> Source | Sink |
             return lower_sink(statement)
         case CreateTable():
             return lower_table(statement)
+
+
+def _declared(statement: CreateSource | CreateSink | CreateTable) -> Reads | Writes | LooksUp:
+    match statement:
+        case CreateSource():
+            return SOURCES[statement.connector]
+        case CreateSink():
+            return SINKS[statement.connector]
+        case CreateTable():
+            return TABLES[statement.connector]
