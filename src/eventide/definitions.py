@@ -39,6 +39,8 @@ class Definitions:
 
     def create(self, statement: st.Create) -> list[str]:
         """Do what a CREATE says; returns what was done. What is in the checkpoint already goes on where it can."""
+        if isinstance(statement, st.CreateSource):
+            statement = self._catalog.with_columns(statement)
         name = self._kept_name(statement.name)
         if self._keeps(statement, name):
             different = self._go_on(statement, name)

@@ -26,6 +26,7 @@ from eventide.plan.names import backticked
 from eventide.plan.side_output import METRICS_ONLY, REINJECT
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
+from eventide.sql.inferring import with_columns
 from eventide.sql.lower_source import lower_source
 from eventide.sql.options import (
     SINK_OPTIONS,
@@ -154,7 +155,7 @@ def _parse_source(text: Assembled) -> Source:
         (statement,) = parse_statements(text.text)
         if not isinstance(statement, CreateSource):
             raise EngineError(f"{text.text} is not a CREATE SOURCE")
-        return lower_source(statement)
+        return lower_source(with_columns(statement, None))
 
 
 def _connector(path: str, values: Any, connectors: Mapping[str, _Role]) -> _Role:

@@ -111,7 +111,8 @@ class Reads(_Role):
     `ready` raises what keeps the source from being read, before a stream starts. `decoded_in_tasks` are the formats
     that a fused scan decodes. `metadata` are the columns that a message has beside its content, each with the types
     that it can be read as. `columns` is a schema that cannot be declared otherwise, `event_time` its event time.
-    `infer` gives the columns, as (name, type), of a source that declares none and says 'schema' = 'infer'.
+    `infer` gives the columns, as (name, type), of a source with these options that declares none and says 'schema' =
+    'infer'; it has an option 'schema' for that.
     """
 
     load: Callable[[SourceContext, Source, Collection[str]], DataFrame] | None = None
@@ -122,7 +123,7 @@ class Reads(_Role):
     event_time: str | None = None
     is_paced: bool = False  # whether a batch can take as much as it wants
     has_partitions: bool = False  # whether rows are in order only within a partition, each with a watermark of its own
-    infer: Callable[[SparkSession, Source], tuple[tuple[str, str], ...]] | None = None
+    infer: Callable[[Mapping[str, str]], tuple[tuple[str, str], ...]] | None = None
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
         return input.fusion
     if pace_of(source) is None:
         return None
-    if source.options.get("format", "json") != "json":
+    if source.options.get("format", "json") == "parquet":
         option = TARGET if TARGET in source.options else "'shed.policy' = 'prefer_throttle'"
         raise OptionError(
             f"source {source.name}: {option} is for files that tasks can read by themselves, and here "

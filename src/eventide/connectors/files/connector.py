@@ -61,6 +61,12 @@ def _ready(source: Source) -> None:
     check_folder(source.name, source.options["path"])
 
 
+def _infer(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    from eventide.connectors.files.infer import infer
+
+    return infer(options)
+
+
 def _open(opening: Opening) -> Sink:
     from eventide.connectors.files.write import FilesSink
 
@@ -86,6 +92,12 @@ FILES = Connector(
     source=Reads(
         options={
             **_FILES,
+            "schema": Option(
+                "choice",
+                ("infer", "inferred"),
+                doc="`infer`, for a source that declares no columns: they are found in the files that are there when "
+                "it is made, and kept; its text then says `inferred`",
+            ),
             "max_files_per_batch": Option("count", doc="how many files a batch takes at most"),
             "target_latency": Option(
                 "span",
@@ -95,8 +107,9 @@ FILES = Connector(
         },
         load=_load,
         ready=_ready,
-        decoded_in_tasks=("json", "parquet"),
+        decoded_in_tasks=("json", "csv", "parquet"),
         is_paced=True,
+        infer=_infer,
     ),
     sink=Writes(
         options={

@@ -127,7 +127,7 @@ def _is_known(parser: EpochUnit | Iso8601 | SparkTimestamp | CustomParser, type:
         case EpochUnit():
             return type in WHOLE
         case Iso8601():
-            return type == "string" and format == "json"
+            return type == "string" and format in ("json", "csv")
         case SparkTimestamp():
             return type == "timestamp"
         case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -58,12 +59,12 @@ def check_sink(connector: Connector, case: SinkCase, most_crashes: int = _MOST_C
 def _check_crashes(place: _Place, most: int) -> None:
     numbers = count(2_000)
     number = next(numbers)
-    steps = steps_of(place.sink, "crashed", number, place.expected(number))
+    steps = steps_of(place.sink, place.identity("crashed"), number, place.expected(number))
     expect(steps > 0, "a sink takes steps that can be told apart")
     for step in sorted({1 + round(part * (steps - 1) / max(most - 1, 1)) for part in range(most)}):
         number = next(numbers)
         rows = place.expected(number)
-        dies_at(step, place.sink, "crashed", number, rows)
+        dies_at(step, place.sink, place.identity("crashed"), number, rows)
         place.write_anew("crashed", number)
         place.check(f"a crash at step {step} of {steps}")
 
@@ -71,12 +72,17 @@ def _check_crashes(place: _Place, most: int) -> None:
 class _Place:
     def __init__(self, sink: Sink, case: SinkCase) -> None:
         self.sink = sink
+        self._own = uuid.uuid4().hex[:12]  # a place may have had other streams
         self._case = case
         self._wanted: Counter[tuple[Any, Any]] = Counter()
         self._known: set[int] = set()
 
-    def writer(self, identity: str) -> Any:
-        return open_sink(self.sink, identity)
+    def identity(self, name: str) -> str:
+        """Of one of the streams that write to the place."""
+        return f"{self._own}{name}"
+
+    def writer(self, name: str) -> Any:
+        return open_sink(self.sink, self.identity(name))
 
     def expected(self, batch: int) -> pa.Table:
         """The rows of a batch, which from now on should be there."""
@@ -89,8 +95,8 @@ class _Place:
     def write(self, writer: Any, batch: int) -> None:
         writer.write(batch, self.expected(batch))
 
-    def write_anew(self, identity: str, batch: int) -> None:
-        with closing(self.writer(identity)) as writer:
+    def write_anew(self, name: str, batch: int) -> None:
+        with closing(self.writer(name)) as writer:
             self.write(writer, batch)
 
     def check(self, after: str) -> None:
