@@ -15,6 +15,8 @@ ROOT = Path(__file__).parent.parent / "src" / "eventide"
 EVERYTHING = {
     path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")
 }
+# what connectors say of themselves, for those who plan with it
+DECLARED = {"connectors.declaration", "connectors.registry"}
 # package: (what of eventide, a package or a single module; which third-party packages)
 MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "secrets": (set(), set()),
@@ -22,8 +24,8 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy"}),
     "tasks": ({"admission", "errors", "eventtime", "kernels", "storage.results"}, {"pyarrow", "numpy", "sqlglot"}),
-    "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"}, {"pyarrow", "sqlglot"}),
-    "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"}, {"sqlglot"}),
+    "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"} | DECLARED, {"pyarrow", "sqlglot"}),
+    "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"} | DECLARED, {"sqlglot"}),
     "fluent": ({"admission.options", "connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime", "kernels"}, {"pyarrow"}),
     "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),

@@ -25,6 +25,7 @@ from eventide.connectors.files.waiting import TAKEN, FilesWaiting
 from eventide.connectors.files.write import FilesSink
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
+from eventide.connectors.registry import reads
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, OptionError, SqlError
@@ -37,7 +38,7 @@ from eventide.plan.difference import canonical, difference
 from eventide.plan.fusion import Fused
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import PARTITIONED, plan, plan_id
+from eventide.plan.planner import plan, plan_id
 from eventide.plan.reads import sources_of, tables_of, window_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
@@ -47,7 +48,7 @@ from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.backlog import Backlog
 from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, Origin, compile_stream
-from eventide.spark.inputs import check_source, unfused
+from eventide.spark.inputs import unfused
 from eventide.spark.moving import follow
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
@@ -145,7 +146,7 @@ class Engine:
             {
                 source.name: LaneSilence(source.idle_timeout)
                 for source in read.values()
-                if source.connector in PARTITIONED
+                if reads(source.connector).has_partitions
             },
             self._stream_tables(stream),
         )
@@ -486,8 +487,7 @@ def _is_load_measured(source: logical.Source) -> bool:
 
 def _check_sources(physical: Physical) -> None:
     for input in physical.inputs:
-        if input.source.connector in ("files", "kafka"):
-            check_source(with_secrets(input.source))
+        reads(input.source.connector).ready(with_secrets(input.source))
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

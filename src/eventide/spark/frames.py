@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from eventide.connectors.contract import SourceContext, TableFiles
-from eventide.connectors.files.table import read_table
+from eventide.connectors.registry import TABLES
 from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Stream
@@ -83,7 +83,7 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     physical = plan(stream)
     spark = _session(frames)
     _refuse_heartbeat(physical)
-    tables = {name: read_table(spark, table) for name, table in tables_of(stream.query).items()}
+    tables = {name: TABLES[table.connector].read(spark, table) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
     context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
     # nobody would start the query again with guards if it stopped for lack of them

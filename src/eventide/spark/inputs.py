@@ -16,9 +16,10 @@ from pyspark.sql.types import StructType
 
 from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
 from eventide.connectors.files import fused as fused_files
-from eventide.connectors.files.read import check_folder, has_partition_folders
+from eventide.connectors.files.read import has_partition_folders
 from eventide.connectors.kafka import fused as fused_topics
 from eventide.connectors.readers import source_frame
+from eventide.connectors.registry import reads
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS
@@ -74,7 +75,7 @@ def open_input(context: SourceContext, number: int, input: Input, inbox: DataFra
         reading = context if _goes_unseen(input) else replace(context, orders=None)
         rows = source_frame(reading, input.source, inbox, used_columns(input))
     else:
-        check_source(input.source)
+        reads(input.source.connector).ready(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
     return SparkInput(number, input, _stepped(context, input, rows, guard), fusion)
@@ -85,14 +86,6 @@ def _goes_unseen(input: Input) -> bool:
     spec = input.source.admission
     is_free = input.source.dedup is None and all(isinstance(step, Project) for step in input.steps)
     return spec is not None and is_free and goes_unseen(spec)
-
-
-def check_source(source: Source) -> None:
-    """Raises what keeps a source from being read, as far as it can be told before."""
-    if source.connector == "files":
-        check_folder(source.name, source.options["path"])
-    elif source.connector == "kafka":
-        fused_topics.check_topics(source)
 
 
 def common_schema(inputs: list[SparkInput]) -> StructType:
@@ -187,7 +180,7 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
         return input.fusion
     if pace_of(source) is None:
         return None
-    if source.options.get("format", "json") != "json":
+    if source.options.get("format", "json") == "parquet":
         option = TARGET if TARGET in source.options else "'shed.policy' = 'prefer_throttle'"
         raise OptionError(
             f"source {source.name}: {option} is for files that tasks can read by themselves, and here "

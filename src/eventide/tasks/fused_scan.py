@@ -33,6 +33,7 @@ from eventide.kernels.prefold import TimeBound
 from eventide.kernels.vector.columns import column
 from eventide.kernels.vector.text import is_readable, is_utf8, readable
 from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.csv_lines import CsvLines
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.file_errors import naming_file
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
@@ -122,7 +123,7 @@ class FusedScan:
     row.
     """
 
-    reader: JsonLines | RawLines | RowGroups | Messages
+    reader: JsonLines | RawLines | CsvLines | RowGroups | Messages
     resolution: Resolution
     condition: Expression | None
     packed: tuple[tuple[str, Expression], ...]
