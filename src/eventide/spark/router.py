@@ -24,8 +24,10 @@ from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.kernels.vector.text import readable
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.side_output import SideOutput
+from eventide.spark.stopwatch import Stopwatch
+from eventide.storage.history import History
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
-from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, Account, Results, add_counts
+from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, ROWS_OUT, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile
 from eventide.tasks.packing import UNDECODED, from_blob
 from eventide.tasks.select_list import RANK
@@ -59,11 +61,15 @@ class Router(ABC):
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
     has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
+    history: History = field(default_factory=History)
+    watch: Stopwatch = field(default_factory=Stopwatch)
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
+            self.watch.begin()
             self._take(frame, batch)
+            self._note(batch)
             if self.tell is not None:
                 self.tell()
         except BaseException as error:
@@ -81,15 +87,23 @@ class Router(ABC):
         """Let go of what is held open; side sinks get `seconds` for what waits."""
         self.side.close(seconds)
 
+    def _note(self, batch: int) -> None:
+        """Remember what the batch did, for those who look at the stream."""
+        account = self.results.latest()
+        if account is not None and account.batch == batch:
+            self.history.add(account)
+        self.watch.end()
+
     @property
     def must_decode(self) -> bool:
         """Whether the query has ended because its plan does not decode what a scan has met."""
         return isinstance(self.failure, LinesLeftToSparkError)
 
-    def _account(self, batch: int, accounts: list[str], failed: int) -> Account:
-        """`failed` are the results that only Spark could finish, and could not."""
+    def _account(self, batch: int, accounts: list[str], failed: int, given: int = 0) -> Account:
+        """`failed` are the results that only Spark could finish, and could not; `given` how many rows leave."""
         counts: Counter[str] = Counter()
         events: Counter[str] = Counter({FAILED_RESULTS: failed} if failed else {})
+        events[ROWS_OUT] = given
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
         began: int | None = None
@@ -116,6 +130,9 @@ class Router(ABC):
                 for number, value in by_input.items():
                     kept = sources.setdefault(self.sources[int(number)], {})
                     kept[what] = max(value, kept.get(what, value))
+            for number, rows in one["rows"].items():
+                kept = sources.setdefault(self.sources[int(number)], {})
+                kept["rows"] = kept.get("rows", 0) + rows
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
                 name = self.sources[int(number)]
@@ -184,6 +201,7 @@ class StoringRouter(Router):
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         table = frame.toArrow()
+        self.watch.lap("compute")
         if table.num_rows and not self.results.has(batch):
             self._route(_opened(table) if table.column_names == ["tag", "blob"] else _sorted_out(table), batch)
 
@@ -193,7 +211,8 @@ class StoringRouter(Router):
         self.has_given = True
         timed = self._in_order(given.main)
         main = timed.select(self.outputs.names)
-        account = self._account(batch, given.accounts, 0 if given.side is None else given.side["shard"].null_count)
+        failed = 0 if given.side is None else given.side["shard"].null_count
+        account = self._account(batch, given.accounts, failed, main.num_rows)
         side = PAYLOAD_SCHEMA.empty_table() if given.side is None else to_payloads(_completed(given.side, account))
         for sink in self.sinks:
             sink.write(batch, main)
@@ -202,8 +221,10 @@ class StoringRouter(Router):
             for sink in self.late_sinks:
                 sink.write(batch, late)
         self.side.send_back(batch, side)
+        self.watch.lap("sinks")
         if self.bound is not None:
             self.bound.draw(account)
+        account.took = self.watch.took(account.began)
         self.results.write(timed, self.side.keep(side), account)
         self.side.stored(batch)
         for tell in list(self.readers):
