@@ -326,6 +326,7 @@ class RunningStream:
     def _writer(self) -> DataStreamWriter:
         """The query, ready to start."""
         self.router.failure, self.router.has_given = None, False
+        self.router.watch.end()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
