@@ -32,7 +32,7 @@ Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spa
 Shards = Annotated[
     int | None,
     typer.Option(
-        min=1, max=4096, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."
+        min=1, max=4096, help="How many parts a stream's state is split into; `eventide rescale` changes it later."
     ),
 ]
 AllowJvmCalls = Annotated[
@@ -204,6 +204,27 @@ def migrate(
 
     connection = Connection(checkpoint, master, _settings(conf), allow_jvm_calls=allow_jvm_calls)
     migrate_file(file, connection, partial)
+
+
+@app.command()
+def rescale(
+    checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint; nobody may be running it.")],
+    shards: Annotated[int, typer.Option(min=1, max=4096, help="How many parts each stream's state is to have.")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Begin anew even if the sources no longer have all rows.")
+    ] = False,
+    master: Master = None,
+    conf: Conf = None,
+    allow_jvm_calls: AllowJvmCalls = False,
+) -> None:
+    """Give the streams of a checkpoint more or fewer shards: they begin anew from their sources, beside the old ones,
+    and take their place when they have taken in as many rows.
+    """
+    from eventide.cli.rescale import rescale_checkpoint
+    from eventide.cli.runner import Connection
+
+    connection = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls=allow_jvm_calls)
+    rescale_checkpoint(connection, partial)
 
 
 @app.command()

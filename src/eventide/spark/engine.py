@@ -50,6 +50,7 @@ from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.inputs import unfused
 from eventide.spark.moving import follow
+from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import Need, RunningStream
@@ -87,6 +88,7 @@ class Engine:
         shards: int | None,
     ) -> None:
         """`options` are for a Spark that is started here, where `spark` is None."""
+        refuse_remote(spark, "connect(spark=…)")
         self._layout = layout
         self._owns_spark = spark is None
         self._asked_shards = shards
@@ -450,8 +452,7 @@ class Engine:
         if asked not in (None, kept["shards"]):
             raise CheckpointError(
                 f"stream {stream.name} has {kept['shards']} shards in this checkpoint, and {asked} are asked for",
-                help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
-                "fixed for its life",
+                help=f"ask for {kept['shards']} or for none; `eventide rescale {place} --shards {asked}` changes it",
             )
         compiled = self._compiled_as(physical, kept)
         if list(compiled.fused) != kept["fused"]:
