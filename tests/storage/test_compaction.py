@@ -46,15 +46,15 @@ def files(folder: Path) -> int:
 
 def test_batches_are_put_together_and_nothing_is_missing(tmp_path: Path) -> None:
     results = Results(tmp_path)
-    for first in range(0, 1_500, 100):
-        fill(results, first, first + 100)
-        compact(results, FOR_EVER, first + 99, 0)
+    for first in range(0, 600, 60):
+        fill(results, first, first + 60)
+        compact(results, FOR_EVER, first + 59, 0)
         assert files(tmp_path) < 400
     for found in (results, Results(tmp_path)):
-        assert values(found) == list(range(1_500))
-        assert values(found, "side") == list(range(0, -1_500, -10))
-        assert found.latest() is not None and found.latest().totals == {"used": 1_500}  # type: ignore[union-attr]
-        assert found.has(1_499) and not found.has(1_500)
+        assert values(found) == list(range(600))
+        assert values(found, "side") == list(range(0, -600, -10))
+        assert found.latest() is not None and found.latest().totals == {"used": 600}  # type: ignore[union-attr]
+        assert found.has(599) and not found.has(600)
         assert len(found.batches()) < 200
     last = results.batches()[0]
     assert [table["v"].to_pylist() for table in read_batch(tmp_path, last, "main")] == [list(range(last + 1))]
@@ -72,11 +72,11 @@ def test_the_newest_batches_and_those_that_somebody_has_not_read_stay_as_they_ar
 
 def test_rows_are_kept_for_a_time_and_payloads_for_another(tmp_path: Path) -> None:
     results = Results(tmp_path)
-    fill(results, 0, 1_000)
-    compact(results, {"main": Keep(300), "side": ALL}, 10_000, now=1_000)
+    fill(results, 0, 500)
+    compact(results, {"main": Keep(200), "side": ALL}, 10_000, now=500)
     kept = values(results)
-    assert kept == list(range(kept[0], 1_000)) and 600 < kept[0] <= 700
-    assert values(results, "side") == list(range(0, -1_000, -10))
+    assert kept == list(range(kept[0], 500)) and 260 < kept[0] <= 300
+    assert values(results, "side") == list(range(0, -500, -10))
     assert Results(tmp_path).read("main", SCHEMA) == results.read("main", SCHEMA)
 
 
@@ -130,15 +130,15 @@ def test_a_crash_while_batches_are_put_together_loses_and_repeats_nothing(
 
 def test_manifests_are_deleted_when_they_are_settled_in_whatever_mode(tmp_path: Path) -> None:
     inbox = Inbox(tmp_path)
-    for number in range(1, 1_001):
+    for number in range(1, 301):
         inbox.publish([Entry("rows", "s", number)])
         inbox.settle(number - 2)
-    assert inbox.settled == {"s": 998} and inbox.positions == {"s": 1_000}
+    assert inbox.settled == {"s": 298} and inbox.positions == {"s": 300}
     assert files(tmp_path) == KEPT_MANIFESTS
     again = Inbox(tmp_path)
-    assert again.positions == {"s": 1_000} and again.settled == {}
+    assert again.positions == {"s": 300} and again.settled == {}
     again.settle_all()
-    assert again.settled == {"s": 1_000} and files(tmp_path) == KEPT_MANIFESTS
+    assert again.settled == {"s": 300} and files(tmp_path) == KEPT_MANIFESTS
 
 
 def test_written_rows_are_forgotten_up_to_a_number_and_a_time(tmp_path: Path) -> None:
