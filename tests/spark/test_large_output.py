@@ -38,9 +38,8 @@ def write(folder: Path, name: str, first: int, count: int = ROWS, ms: int = FIRS
 
 def checked(db: Database, folder: Path, rows: int) -> None:
     total = sum(range(rows))
-    assert {name: (len(db.read(name)), db.accounting(name)["used"]) for name in ("plain", "by_spark", "reader")} == {
-        name: (rows, rows) for name in ("plain", "by_spark", "reader")
-    }
+    for name in ("plain", "by_spark", "reader"):
+        assert (name, len(db.read(name)), db.accounting(name)["used"]) == (name, rows, rows)
     assert sum(row["twice"] for row in db.read("reader")) == 2 * total
     for path in (f"{folder}/plain/*.parquet", f"{folder}/by_spark/*.csv"):
         found = duckdb.sql(f"SELECT count(*), sum(v), max(k) FROM '{path}'").fetchall()
