@@ -275,6 +275,11 @@ class Engine:
         if writer is not None:
             self._sinks(stream.name, late=sink.stream != stream.name).append(writer)
 
+    def replayed(self, stream: str) -> list[int]:
+        """The last batch whose late rows were replayed, if any were."""
+        folder = self._layout.replay(stream)
+        return [Replays(folder).upto] if folder.exists() else []
+
     def foreach(self, stream: logical.Stream, function: Function, late: bool) -> None:
         """Let `function` take what `stream` gives, or its late rows, from its next batch on."""
         self._functions.setdefault(stream.name, []).append((function, late))

@@ -58,6 +58,7 @@ class Router(ABC):
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
+    settled: int = 0  # manifests of the inbox up to this one were taken in by batches that have ended for good
     has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
     history: History = field(default_factory=History)
     watch: Stopwatch = field(default_factory=Stopwatch)
@@ -110,9 +111,12 @@ class Router(ABC):
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
         judged: set[str] = set()
         lanes = copy.deepcopy(before.lanes) if before else {}
+        taken = before.taken if before else 0
+        self.settled = taken  # Spark has committed the batch before this one
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
+            taken = max(taken, one["taken"])
             counts.update({ROWS_IN: one["rows_in"], **one["counts"]})
             events.update(one["events"])
             if one["gauges"] is not None:
@@ -146,7 +150,9 @@ class Router(ABC):
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes)
+        return Account(
+            batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes, taken
+        )
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""

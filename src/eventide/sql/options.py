@@ -24,6 +24,7 @@ from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
 
 MOST_SHARDS = 4096
+KEEP_WORDS = {"all": None, "none": 0}
 
 SOURCE_OPTIONS: Mapping[str, Option] = {
     "connector": Option(),
@@ -32,6 +33,7 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     "watermark.lag": Option("duration"),
     "idle_timeout": Option("duration"),
     "max_future_skew": Option("duration"),
+    "rows.keep": Option("keep"),
     "empty_rows": Option("choice", ("use", "error")),
     **{name: Option() for name in ADMISSION_OPTIONS},
 }
@@ -52,6 +54,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "fused_scan": Option("flag"),
     "fusion.enabled": Option("flag"),
     "fusion.max_depth": Option("count"),
+    "results.keep": Option("keep"),
 }
 
 
@@ -94,6 +97,11 @@ class Options:
 
     def count(self, name: str) -> int | None:
         return int(self.given[name].value) if name in self.given else None
+
+    def keep(self, name: str) -> int | None:
+        """How long something is kept, in microseconds; None: for ever, 0: no longer than it is needed."""
+        value = self.given[name].value if name in self.given else "all"
+        return KEEP_WORDS[value] if value in KEEP_WORDS else parse_duration(value)
 
     def flag(self, name: str) -> bool | None:
         return self.given[name].value == "true" if name in self.given else None
@@ -325,6 +333,17 @@ def _canonical(options: Options, name: str, option: Option) -> str:
                 name, f"option '{name}' is at most {option.most}, not {digits}", f"write '{name}' = '{option.most}'"
             )
         return str(int(value))
+    elif option.kind == "keep":
+        if value.lower() in KEEP_WORDS:
+            return value.lower()
+        try:
+            kept = parse_duration(value)
+        except OptionError:
+            kept = 0
+        if kept == 0:
+            raise options.error(
+                name, f"option '{name}' is all, none or a duration, not '{value}'", f"write '{name}' = '7 days'"
+            )
     elif option.kind == "flag":
         if value.lower() not in ("true", "false"):
             raise options.error(name, f"option '{name}' is true or false, not '{value}'", f"write '{name}' = 'true'")
