@@ -73,6 +73,10 @@ _SINK: Mapping[str, Option] = {
     "servers": _SERVERS,
     "topic": Option(is_required=True, identifies=True, doc="must exist, or the brokers must make it"),
     "key": Option(doc="the column whose text is the key of the message; none: no key"),
+    "headers": Option(
+        doc="columns whose values are headers of the message, named after them: texts as they are, bytes as they are, "
+        "others as JSON; of a MAP every entry. NULL is no header"
+    ),
     "delivery": Option(
         "choice",
         ("exactly_once", "at_least_once"),
