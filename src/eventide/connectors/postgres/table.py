@@ -10,9 +10,9 @@ from psycopg import sql
 
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import user_schema
+from eventide.connectors.files.write import as_json
 from eventide.connectors.secrets import Secrets
 from eventide.errors import SourceError
-from eventide.kernels.side_rows import json_text
 from eventide.plan.logical import Source, Table
 
 _CONNECT_SECONDS = 10
@@ -62,5 +62,5 @@ def _column(table: Table, field: pa.Field, values: tuple[Any, ...]) -> pa.Array:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict | list):
-        return json_text(value, pa.string())
+        return as_json(value)
     return value if isinstance(value, str) else str(value)
