@@ -33,6 +33,10 @@ _SOURCE: Mapping[str, Option] = {
         identifies=True,
         doc="instead: a regular expression for the whole name; topics that come later are found",
     ),
+    "partitions": Option(
+        identifies=True,
+        doc="only these partitions: `0, 2`, or with several topics `clicks:0, views:1`; all of them without it",
+    ),
     "format": Option(
         "choice",
         ("json", "csv", "avro", "raw"),
@@ -96,6 +100,10 @@ _SINK: Mapping[str, Option] = {
 
 def _check(what: str, options: Mapping[str, str]) -> None:
     client_settings(what, options)
+    if "partitions" in options:
+        from eventide.connectors.kafka.offsets import parse_partitions
+
+        parse_partitions(options["partitions"])
     if options.get("format") == "avro":
         if "avro_schema" not in options:
             raise OptionError(f"{what}: 'format' is avro, so it needs 'avro_schema'", help="add 'avro_schema' = '...'")

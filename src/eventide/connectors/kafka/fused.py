@@ -19,7 +19,7 @@ from eventide.connectors.files.read import not_utf8
 from eventide.connectors.kafka import data_source
 from eventide.connectors.kafka.avro import AvroMessages, schema_of
 from eventide.connectors.kafka.data_source import SETTINGS, FusedTopics, TopicSettings
-from eventide.connectors.kafka.offsets import TopicChoice
+from eventide.connectors.kafka.offsets import TopicChoice, parse_partitions
 from eventide.connectors.kafka.settings import check_installed, client_settings
 from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND
@@ -174,4 +174,5 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Top
 
 def _choice(source: Source) -> TopicChoice:
     names = tuple(name.strip() for name in source.options.get("topic", "").split(",") if name.strip())
-    return TopicChoice(names, source.options.get("topic_pattern"))
+    partitions = parse_partitions(source.options["partitions"]) if "partitions" in source.options else ()
+    return TopicChoice(names, source.options.get("topic_pattern"), partitions)
