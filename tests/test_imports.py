@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "secrets": (set(), set()),
     "errors": ({"secrets"}, set()),
     "eventtime": ({"errors"}, set()),
-    "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy", "duckdb"}),
+    "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy"}),
     "tasks": ({"admission", "errors", "eventtime", "kernels", "storage.results"}, {"pyarrow", "numpy", "sqlglot"}),
     "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"} | DECLARED, {"pyarrow", "sqlglot"}),
     "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"} | DECLARED, {"sqlglot"}),
@@ -36,11 +36,15 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "result": ({"errors"}, {"pyarrow", "pandas"}),
     "spark": (
         {"admission", "connectors", "errors", "eventtime", "kernels", "plan", "tasks", "sql", "storage", "result"},
-        {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"},
+        {"pyspark", "pyarrow", "numpy", "pandas"},
     ),
 }
-LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
+LIBRARIES = {"pyarrow", "pandas", "numpy", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
 ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)
+MAY_IMPORT["web"] = (
+    {"diagnose", "errors", "eventtime", "kernels", "plan", "result", "secrets", "sql", "storage"},
+    {"pyarrow", "starlette", "uvicorn", "prometheus_client"},
+)
 # Seen by type checkers only, so not an import when the program runs.
 TYPES_ONLY = {"database": {"pyspark"}, "fluent": {"pyspark"}}
 HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "sqlglot", "prompt_toolkit"}

@@ -20,6 +20,7 @@ from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.definitions import Definitions, kept_catalog
 from eventide.diagnose.describe import list_objects, text_result
 from eventide.diagnose.observe import accounting_of, progress_of
+from eventide.diagnose.observer import LiveObserver
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.inspection import Inspection
 from eventide.kernels.contract import SIDE_KINDS
@@ -40,6 +41,8 @@ from eventide.writing import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from eventide.web.serve import Dashboard
 
 _OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
 
@@ -101,6 +104,7 @@ class Database:
         self._streams = Streams(self.catalog, self._engine, self._spools, self._guard)
         self._writer = Writer(self._spools, self._guard, self._engine.queues, self._streams.publish)
         self._definitions = Definitions(self.catalog, self._layout, self._engine, self._spools, self._streams)
+        self._dashboard: Dashboard | None = None
         self._inspection = Inspection(self.catalog, self._layout, self._engine, self._streams)
 
     @property
@@ -235,6 +239,23 @@ class Database:
         with self._exclusive():
             return self._inspection.why(stream)
 
+    def dashboard(self, host: str = "127.0.0.1", port: int | None = None, token: str | None = None) -> Dashboard:
+        """Serve a page that shows all streams live, until `close`; `.url` is its address. Needs eventide[dashboard].
+
+        Only this machine can reach it, unless `host` says otherwise; then the address carries a token. The page shows,
+        and changes nothing.
+        """
+        from eventide.web.serve import Dashboard
+        from eventide.web.views import LocalView
+
+        with self._exclusive():
+            if self._dashboard is None:
+                self._dashboard = Dashboard(LocalView(self._observer()), host, port, token)
+            return self._dashboard
+
+    def _observer(self) -> LiveObserver:
+        return LiveObserver(self.catalog, self._layout, self._engine)
+
     # Running --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -256,6 +277,8 @@ class Database:
         with self._guard:
             if self._lock is None:
                 return
+            if self._dashboard is not None:
+                self._dashboard.close()
             try:
                 self._engine.close()
             finally:

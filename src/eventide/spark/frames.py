@@ -162,6 +162,7 @@ class DeliveringRouter(Router):
             found = [
                 row[0] for row in kept.where((F.col(TAG) == "account") | is_failed_result).select(ACCOUNT).collect()
             ]
+            self.watch.lap("compute")
             accounts = [account for account in found if account is not None]
             if accounts and not self.results.has(batch):
                 self._deliver(kept, self._account(batch, accounts, len(found) - len(accounts)))
@@ -171,6 +172,8 @@ class DeliveringRouter(Router):
     def _deliver(self, frame: DataFrame, account: Account) -> None:
         if self.sink is not None:
             self.sink(main_rows(frame), side_rows(frame), account)
+        self.watch.lap("sinks")
+        account.took = self.watch.took(account.began)
         self.results.write(_NOTHING, _NOTHING, account)
 
 
@@ -209,14 +212,14 @@ class _FrameEngine(Engine):
 
     def _router(
         self,
-        name: str,
+        stream: Stream,
         results: Results,
         sources: tuple[str, ...],
         bound: TimeBoundFile | None,
         side: SideOutput,
         compiled: Compiled,
     ) -> Router:
-        return DeliveringRouter(name, results, sources, bound, side, sink=self._sink)
+        return DeliveringRouter(stream.name, results, sources, bound, side, sink=self._sink)
 
 
 def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | None) -> FluentQuery:

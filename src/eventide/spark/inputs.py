@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
@@ -31,6 +31,7 @@ from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
 from eventide.spark.guard import Guard
+from eventide.spark.leaving_out import with_times_of_the_rest
 from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
@@ -214,9 +215,9 @@ def _after(
 ) -> DataFrame:
     if isinstance(step, Explode):
         frame, (elements,) = guard.of_rows(frame, [Named("elements", step.sql)])
-        return exploded(frame, guard.cleared(frame).columns, step, elements)
+        return exploded(frame, guard.cleared(frame).columns, step, elements, partial(_kept, input))
     if isinstance(step, Lookup):
-        return looked_up(frame, step, table_frame(context, step), carried(input.source))
+        return looked_up(frame, step, table_frame(context, step), carried(input.source), partial(_kept, input))
     if isinstance(step, Project):
         frame, values = guard.of_rows(frame, step.columns)
         columns = [value.alias(c.name) for value, c in zip(values, step.columns, strict=True)]
@@ -225,7 +226,16 @@ def _after(
     keeps = (F.col(HOW) >= IS_NO_ROW) | condition
     if input.source.admission is not None:
         return guard.cleared(frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False))))
-    return guard.cleared(frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
+    return guard.cleared(_kept(input, frame, keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
+
+
+def _kept(input: Input, frame: DataFrame, keeps: Column) -> DataFrame:
+    """The rows that a step keeps. The time of the others counts, unless the query itself says what the time is of the
+    rows that it takes, or the source has limits, which judge rows behind the steps.
+    """
+    if input.time is not None or input.source.admission is not None:
+        return frame.where(keeps)
+    return with_times_of_the_rest(frame, keeps, carried(input.source))
 
 
 def _to_pack(
