@@ -83,6 +83,10 @@ class Broker:
             raise RuntimeError("the broker does not run")
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
     def start(self) -> None:
         port, controller = self._ports
         settings = self._folder / "server.properties"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
@@ -185,6 +186,21 @@ def test_kafka_as_a_source(
     check_source(connector("kafka"), case, db_factory, tmp_path / "checkpoint")
 
 
+def test_delta_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="no deltalake: pip install 'eventide[delta]'")
+    table, other = str(tmp_path / "t"), str(tmp_path / "other")
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    for path in (table, other):
+        deltalake.DeltaTable.create(path, columns)
+
+    def put(db: Any, rows: Rows) -> None:
+        deltalake.write_deltalake(table, pa.Table.from_pylist(rows, columns), mode="append")
+
+    check_source(
+        connector("delta"), SourceCase({"path": table}, put, None, {"path": other}), db_factory, tmp_path / "checkpoint"
+    )
+
+
 def test_embedded_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     case = SourceCase({}, lambda db, rows: db.write("s", rows))
     check_source(connector("embedded"), case, db_factory, tmp_path / "checkpoint")
@@ -240,6 +256,54 @@ def test_a_format_with_a_schema_of_its_own_gives_the_declared_columns(db_factory
     db.execute("CREATE SOURCE q (vlue BIGINT) WITH ('connector' = 'spark', 'format' = 'rate-micro-batch')")
     with pytest.raises(OptionError, match="gives no column vlue"):
         db.execute("CREATE STREAM p AS SELECT vlue FROM q")
+
+
+def test_delta_as_a_table(db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="no deltalake: pip install 'eventide[delta]'")
+    table = tmp_path / "t"
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+    def fill(rows: Rows) -> None:
+        deltalake.write_deltalake(str(table), pa.Table.from_pylist(rows, columns), mode="overwrite")
+
+    case = TableCase({"path": str(table)}, fill, lambda: shutil.rmtree(table))
+    check_table(connector("delta"), case, db_factory, tmp_path / "checkpoint")
+
+
+def test_postgres_as_a_table(postgres: Server, db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    import psycopg
+
+    name = f"t{uuid.uuid4().hex[:8]}"
+
+    def run(*statements: str) -> None:
+        with psycopg.connect(postgres.url) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def fill(rows: Rows) -> None:
+        run(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (id bigint, name text)")
+        with psycopg.connect(postgres.url) as connection:
+            values = [(row["id"], row["name"]) for row in rows]
+            connection.cursor().executemany(f"INSERT INTO {name} VALUES (%s, %s)".encode(), values)
+
+    case = TableCase({"url": postgres.url, "table": name}, fill, lambda: run(f"DROP TABLE {name}"))
+    check_table(connector("postgres"), case, db_factory, tmp_path / "checkpoint")
+
+
+def test_jdbc_as_a_table(keep_spark: Any, db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    """Derby comes with Spark."""
+    url = f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
+
+    def fill(rows: Rows) -> None:
+        frame = keep_spark.createDataFrame([(row["id"], row["name"]) for row in rows], "ID bigint, NAME string")
+        frame.write.mode("overwrite").jdbc(url, "T", properties={"createTableColumnTypes": "NAME VARCHAR(100)"})
+
+    def spoil() -> None:
+        keep_spark.createDataFrame([(1,)], "OTHER int").write.mode("overwrite").jdbc(url, "T")
+
+    check_table(
+        connector("jdbc"), TableCase({"url": url, "table": "T"}, fill, spoil), db_factory, tmp_path / "checkpoint"
+    )
 
 
 def test_somebody_elses_table(tiny: None, db_factory: DatabaseFactory, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from eventide.connectors.declaration import Connector, LooksUp, Reads, Writes
 from eventide.connectors.delta.connector import DELTA
 from eventide.connectors.embedded.connector import EMBEDDED
 from eventide.connectors.files.connector import FILES
+from eventide.connectors.jdbc.connector import JDBC
 from eventide.connectors.kafka.connector import KAFKA
 from eventide.connectors.postgres.connector import POSTGRES
 from eventide.connectors.rate.connector import RATE
@@ -29,7 +30,7 @@ from eventide.errors import EnvironmentError
 
 GROUP = "eventide.connectors"
 
-OURS: tuple[Connector, ...] = (CONSOLE, DELTA, EMBEDDED, FILES, KAFKA, POSTGRES, RATE, SPARK)
+OURS: tuple[Connector, ...] = (CONSOLE, DELTA, EMBEDDED, FILES, JDBC, KAFKA, POSTGRES, RATE, SPARK)
 WITHIN: tuple[Connector, ...] = (DATAFRAME, STREAM)  # which no statement names
 
 _LOG = logging.getLogger("eventide")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from eventide.connectors.declaration import Connector, Family, Opening, Option, Promise, Writes
-from eventide.errors import EnvironmentError
+from eventide.connectors.declaration import Connector, Family, LooksUp, Opening, Option, Promise, Reads, Writes
+from eventide.errors import EnvironmentError, OptionError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eventide.connectors.contract import SourceContext
     from eventide.connectors.sink import Sink
+    from eventide.plan.logical import Source, Table
 
 STORAGE = Family(
     "storage.",
@@ -16,6 +22,46 @@ STORAGE = Family(
     "([secrets](../sql.md#secrets))",
     secrets=r".*(password|secret|token|account_key|access_key|sas_key|service_account_key)",
 )
+
+
+_PATH = Option(
+    is_required=True,
+    identifies=True,
+    doc="a folder, or a URI that delta-rs knows: `s3://bucket/totals`, `az://…`, `gs://…`",
+)
+
+
+def _check(what: str, options: Mapping[str, str]) -> None:
+    start = options.get("start", "earliest")
+    if start not in ("earliest", "latest") and not start.isdecimal():
+        raise OptionError(f"{what}: 'start' cannot be '{start}'", help="write earliest, latest, or a version such as 7")
+
+
+def _load(context: SourceContext, source: Source, columns: Collection[str]) -> DataFrame:
+    from eventide.connectors.delta.read import load
+
+    return load(context, source)
+
+
+def _ready(source: Source) -> None:
+    check_installed(f"the source {source.name}")
+    from eventide.connectors.delta.read import versions_of
+
+    versions_of(source).latest()
+
+
+def _read_table(spark: SparkSession, table: Table) -> pa.Table:
+    check_installed(f"the table {table.name}")
+    from eventide.connectors.delta.read import read_table
+
+    return read_table(table)
+
+
+def _mark(table: Table) -> str | None:
+    check_installed(f"the table {table.name}")
+    from eventide.connectors.delta.read import mark
+
+    return mark(table)
 
 
 def _open(opening: Opening) -> Sink:
@@ -36,6 +82,29 @@ def check_installed(what: str) -> None:
 DELTA = Connector(
     name="delta",
     doc="Delta tables",
+    source=Reads(
+        options={
+            "path": _PATH,
+            "start": Option(
+                default="earliest",
+                doc="for a new checkpoint: `earliest`: all rows that are there, then what is added; `latest`: only "
+                "what is added; a version such as `7`: what it and later ones have added",
+            ),
+            "changes": Option(
+                "choice",
+                ("fail", "skip"),
+                default="fail",
+                doc="at a version that takes rows away or changes them: the stream ends with an error, or passes over "
+                "it and what it adds",
+            ),
+            "max_versions_per_batch": Option("count", doc="how many versions a batch takes at most"),
+        },
+        family=STORAGE,
+        check=_check,
+        load=_load,
+        ready=_ready,
+    ),
+    table=LooksUp(options={"path": _PATH}, family=STORAGE, read=_read_table, mark=_mark),
     sink=Writes(
         options={
             "path": Option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from eventide.connectors.declaration import Connector, Family, Opening, Option, Promise, Reads, Writes
 from eventide.connectors.files.connector import CSV
 from eventide.connectors.kafka.settings import FAMILY, check_installed, client_settings
+from eventide.errors import OptionError
 
 if TYPE_CHECKING:
     from eventide.connectors.sink import Sink
@@ -20,6 +21,7 @@ _CLIENT = Family(
     "`'kafka.sasl.password' = '${env:KAFKA_PASSWORD}'` ([secrets](../sql.md#secrets))",
     secrets=r".*(password|secret|\.pem|sasl\.jaas\.config)",
 )
+_AVRO = Option(only_format="avro", doc="the schema of messages as JSON, or the path of a file that holds it")
 _SERVERS = Option(is_required=True, doc="brokers to begin with: `host:port, host:port`")
 
 _SOURCE: Mapping[str, Option] = {
@@ -31,13 +33,18 @@ _SOURCE: Mapping[str, Option] = {
         identifies=True,
         doc="instead: a regular expression for the whole name; topics that come later are found",
     ),
+    "partitions": Option(
+        identifies=True,
+        doc="only these partitions: `0, 2`, or with several topics `clicks:0, views:1`; all of them without it",
+    ),
     "format": Option(
         "choice",
-        ("json", "csv", "raw"),
+        ("json", "csv", "avro", "raw"),
         default="json",
-        doc="`json`: an object per message, or an array of them; `csv`: a record per message; `raw`: the message as "
-        "one column, `STRING` or `BINARY`",
+        doc="`json`: an object per message, or an array of them; `csv`: a record per message; `avro`: a record in "
+        "Avro's binary form, without a registry's header; `raw`: the message as one column, `STRING` or `BINARY`",
     ),
+    "avro_schema": _AVRO,
     **CSV,
     "start": Option(
         "position",
@@ -73,6 +80,14 @@ _SINK: Mapping[str, Option] = {
     "servers": _SERVERS,
     "topic": Option(is_required=True, identifies=True, doc="must exist, or the brokers must make it"),
     "key": Option(doc="the column whose text is the key of the message; none: no key"),
+    "format": Option(
+        "choice", ("json", "avro"), default="json", doc="`json`: an object per row; `avro`: Avro's binary form"
+    ),
+    "avro_schema": _AVRO,
+    "headers": Option(
+        doc="columns whose values are headers of the message, named after them: texts as they are, bytes as they are, "
+        "others as JSON; of a MAP every entry. NULL is no header"
+    ),
     "delivery": Option(
         "choice",
         ("exactly_once", "at_least_once"),
@@ -85,6 +100,16 @@ _SINK: Mapping[str, Option] = {
 
 def _check(what: str, options: Mapping[str, str]) -> None:
     client_settings(what, options)
+    if "partitions" in options:
+        from eventide.connectors.kafka.offsets import parse_partitions
+
+        parse_partitions(options["partitions"])
+    if options.get("format") == "avro":
+        if "avro_schema" not in options:
+            raise OptionError(f"{what}: 'format' is avro, so it needs 'avro_schema'", help="add 'avro_schema' = '...'")
+        from eventide.connectors.kafka.avro import schema_of
+
+        schema_of(what, options)
 
 
 def _ready(source: Source) -> None:
