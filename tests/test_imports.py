@@ -39,12 +39,13 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
 }
 LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
 ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)
+MAY_IMPORT["diagnose"] = (EVERYTHING, LIBRARIES | {"opentelemetry"})
 MAY_IMPORT["web"] = (
     {"diagnose", "errors", "eventtime", "kernels", "plan", "result", "secrets", "sql", "storage"},
     {"pyarrow", "starlette", "uvicorn", "prometheus_client"},
 )
 # Seen by type checkers only, so not an import when the program runs.
-TYPES_ONLY = {"database": {"pyspark"}, "fluent": {"pyspark"}}
+TYPES_ONLY = {"database": {"pyspark", "opentelemetry"}, "fluent": {"pyspark"}}
 HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "sqlglot", "prompt_toolkit"}
 
 

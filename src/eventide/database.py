@@ -40,6 +40,7 @@ from eventide.streams import Streams
 from eventide.writing import Writer
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
     from pyspark.sql import SparkSession
 
     from eventide.web.serve import Dashboard
@@ -252,6 +253,16 @@ class Database:
             if self._dashboard is None:
                 self._dashboard = Dashboard(LocalView(self._observer()), host, port, token)
             return self._dashboard
+
+    def trace(self, tracer_provider: TracerProvider | None = None) -> None:
+        """Make an OpenTelemetry span of every batch from now on, with its phases. Needs eventide[opentelemetry].
+
+        Without a provider, that of the process is used.
+        """
+        from eventide.diagnose.tracing import BatchSpans
+
+        with self._exclusive():
+            self._engine.listeners.append(BatchSpans(tracer_provider))
 
     def _observer(self) -> LiveObserver:
         return LiveObserver(self.catalog, self._layout, self._engine)

@@ -78,6 +78,7 @@ class Snapshots:
             "standing": self._standing(seen, all_seen, now),
             "sql": masked(catalog.text(stream.name)),
             "emit": stream.emit.mode.value,
+            "took": {phase: micros / 1_000_000 for phase, micros in seen.took.items()},
             "batch": -1 if account is None else account.batch,
             "accounting": {name: totals.get(name, 0) for name in KINDS},
             "given": totals.get("rows_out", 0),
