@@ -301,6 +301,22 @@ def dashboard(
 
 
 @app.command()
+def top(
+    place: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT|URL", help="A checkpoint folder, or the URL of a dashboard elsewhere.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="One picture, then stop.")] = False,
+    remote_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="What the dashboard elsewhere asks for; may be in its URL.")
+    ] = None,
+) -> None:
+    """Show all streams on the terminal, live: rates, lag, windows, accounts, why one stands still. Needs no Spark."""
+    from eventide.cli.top import show_top
+
+    show_top(place, remote_token, stdout(), once)
+
+
+@app.command()
 def demo(
     seconds: Annotated[int, typer.Option(min=2, max=600, help="How long to generate clicks.")] = 20,
     rate: Annotated[
