@@ -301,6 +301,17 @@ def dashboard(
 
 
 @app.command()
+def doctor(
+    checkpoint: Annotated[Path | None, typer.Option(metavar="DIR", help="Also look at this checkpoint.")] = None,
+) -> None:
+    """Check Java, memory, disk, clock, versions and a checkpoint, and say what to do. Exit status 1 if one is bad."""
+    from eventide.cli.doctor import print_findings
+
+    if not print_findings(checkpoint, stdout()):
+        raise typer.Exit(1)
+
+
+@app.command()
 def top(
     place: Annotated[
         str, typer.Argument(metavar="CHECKPOINT|URL", help="A checkpoint folder, or the URL of a dashboard elsewhere.")
