@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
         {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},
         {"pyspark", "pyarrow", "numpy", "psycopg", "confluent_kafka", "deltalake"},
     ),
-    "result": ({"errors"}, {"pyarrow", "pandas"}),
+    "result": ({"errors", "notebook"}, {"pyarrow", "pandas", "matplotlib"}),
     "spark": (
         {"admission", "connectors", "errors", "eventtime", "kernels", "plan", "tasks", "sql", "storage", "result"},
         {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"},
@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
 }
 LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
 ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)
+MAY_IMPORT["notebook"] = (EVERYTHING, LIBRARIES | {"IPython", "matplotlib"})
 MAY_IMPORT["diagnose"] = (EVERYTHING, LIBRARIES | {"opentelemetry"})
 MAY_IMPORT["web"] = (
     {"diagnose", "errors", "eventtime", "kernels", "plan", "result", "secrets", "sql", "storage"},
