@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from eventide.result import Result
     from eventide.spark.frames import configure
 
+__version__ = "0.2.0"
 __all__ = [
     "Database",
     "EventideError",
     "FluentStream",
     "Result",
+    "__version__",
     "aggregates",
     "configure",
     "connect",

@@ -138,7 +138,7 @@ class Database:
         if isinstance(statement, st.Show):
             return list_objects(self.catalog, statement.what)
         if isinstance(statement, st.Describe):
-            return self._inspection.describe(statement.name)
+            return self._inspection.describe(statement.name, statement.is_extended)
         if isinstance(statement, st.Explain):
             return text_result("plan", self._inspection.explain(statement).splitlines())
         if not self._allow_jvm_calls:

@@ -32,7 +32,7 @@ Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spa
 Shards = Annotated[
     int | None,
     typer.Option(
-        min=1, max=4096, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."
+        min=1, max=4096, help="How many parts a stream's state is split into; `eventide rescale` changes it later."
     ),
 ]
 AllowJvmCalls = Annotated[
@@ -73,10 +73,21 @@ class _Debug:
     on = False
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import eventide
+
+        stdout().print(f"eventide {eventide.__version__}", highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
 def common(
     debug: Annotated[
         bool, typer.Option("--debug", envvar="EVENTIDE_DEBUG", help="Show tracebacks of unexpected errors.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version of Eventide.")
     ] = False,
 ) -> None:
     _Debug.on = debug
@@ -193,6 +204,27 @@ def migrate(
 
     connection = Connection(checkpoint, master, _settings(conf), allow_jvm_calls=allow_jvm_calls)
     migrate_file(file, connection, partial)
+
+
+@app.command()
+def rescale(
+    checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint; nobody may be running it.")],
+    shards: Annotated[int, typer.Option(min=1, max=4096, help="How many parts each stream's state is to have.")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Begin anew even if the sources no longer have all rows.")
+    ] = False,
+    master: Master = None,
+    conf: Conf = None,
+    allow_jvm_calls: AllowJvmCalls = False,
+) -> None:
+    """Give the streams of a checkpoint more or fewer shards: they begin anew from their sources, beside the old ones,
+    and take their place when they have taken in as many rows.
+    """
+    from eventide.cli.rescale import rescale_checkpoint
+    from eventide.cli.runner import Connection
+
+    connection = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls=allow_jvm_calls)
+    rescale_checkpoint(connection, partial)
 
 
 @app.command()
@@ -354,9 +386,20 @@ def version() -> None:
     """Show the versions of Eventide and of its main dependencies."""
     from importlib.metadata import version as installed
 
-    for package in ("eventide", "pyspark", "pyarrow", "duckdb", "sqlglot"):
+    import eventide
+
+    stdout().print(f"eventide {eventide.__version__}", highlight=False)
+    for package in ("pyspark", "pyarrow", "sqlglot"):
         stdout().print(f"{package} {installed(package)}")
     stdout().print(f"python {sys.version.split()[0]}")
+
+
+@app.command()
+def warm() -> None:
+    """Make every later start of Spark on this machine some seconds faster; once per machine, Java and Spark."""
+    from eventide.cli.warm import warm_up
+
+    warm_up()
 
 
 def _settings(conf: list[str] | None) -> dict[str, str]:

@@ -23,6 +23,7 @@ from eventide.kernels.intake import IntakeSpec
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
+from eventide.spark.task_output import Assignment, OutputForm, TaskOutput
 from eventide.storage.inbox import STREAM_KINDS
 from eventide.tasks.packing import LANES, SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
@@ -69,13 +70,15 @@ class SourceTimes:
 class ShardWork:
     """What a task must know. `numbers` are the group keys of the shards.
 
-    `finish` makes of the kernel's rows what the user sees; without it Spark does, after the operator.
+    `finish` makes of the kernel's rows what the user sees, and `form` what is stored of it; without them Spark does,
+    after the operator.
     """
 
     spec: IntakeSpec
     plan_id: str
     numbers: tuple[int, ...]
     finish: Finish | None = None
+    form: OutputForm | None = None
     admission: Mapping[int, AdmissionSpec] = field(default_factory=dict)  # of inputs that have limits
     shed_window: tuple[int, int] | None = None  # offset and size of windows that may be shed as a whole
 
@@ -139,6 +142,7 @@ class ShardWorker:
 
     def __init__(self, work: ShardWork, handle: StatefulProcessorHandle, states: States) -> None:
         self._finish = work.finish
+        self._form = work.form
         self._plan_id = work.plan_id
         self._shard_of = {number: shard for shard, number in enumerate(work.numbers)}
         self._handle = handle
@@ -194,16 +198,19 @@ class ShardWorker:
         self._move_timer(output.wake_at)
         self._store.end()
         shard = self._shard_of[key[0]]
-        for table in output.main:
-            if self._finish is not None:
-                table = self._finish(table)
-            if table.num_rows:
-                yield Row(tag="main", blob=to_blob(table))
-        for table in output.side:
-            if table.num_rows:
-                yield Row(tag="side", blob=to_blob(self._complete(table, clock, shard)))
         gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
-        yield self._account(key, clock, received, output, times, gauges)
+        yield self._account(key, clock, received, output, times, gauges)  # first: who comes behind may need its times
+        side = (self._complete(table, clock, shard) for table in output.side if table.num_rows)
+        if self._finish is None or self._form is None:
+            yield from (Row(tag="main", blob=to_blob(table)) for table in output.main if table.num_rows)
+            yield from (Row(tag="side", blob=to_blob(table)) for table in side)
+            return
+        given = TaskOutput(self._form, shard, Assignment.of_task)
+        for table in output.main:
+            given.add_main(self._finish(table))
+        for table in side:
+            given.add_side(table)
+        yield from (Row(tag=tag, blob=blob) for tag, blob in given.end())
 
     def _account(
         self,

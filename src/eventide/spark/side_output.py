@@ -32,19 +32,8 @@ class SideOutput:
         }
 
     def keep(self, payloads: pa.Table) -> pa.Table:
-        """What is stored of a batch's payloads: without kinds that are only counted, without originals that nobody
-        wants.
-        """
-        for kind, route in self._routes.items():
-            if route.sink == METRICS_ONLY:
-                payloads = payloads.filter(pc.not_equal(payloads["kind"], kind))
-            elif not route.include_original:
-                place = payloads.schema.get_field_index("original_event")
-                without = pc.if_else(
-                    pc.equal(payloads["kind"], kind), pa.scalar(None, pa.string()), payloads["original_event"]
-                )
-                payloads = payloads.set_column(place, payloads.schema.field(place), without)
-        return payloads
+        """What is stored of a batch's payloads."""
+        return kept(self._routes, payloads)
 
     def send_back(self, batch: int, payloads: pa.Table) -> None:
         """Put what is to be processed again into the outbox; to be called before the batch is stored."""
@@ -86,6 +75,20 @@ class SideOutput:
         end = time.monotonic() + seconds
         for channel in self._channels:
             act(channel, max(0.0, end - time.monotonic()))
+
+
+def kept(routes: Mapping[str, Route], payloads: pa.Table) -> pa.Table:
+    """Payloads without kinds that are only counted, and without originals that nobody wants."""
+    for kind, route in routes.items():
+        if route.sink == METRICS_ONLY:
+            payloads = payloads.filter(pc.not_equal(payloads["kind"], kind))
+        elif not route.include_original:
+            place = payloads.schema.get_field_index("original_event")
+            without = pc.if_else(
+                pc.equal(payloads["kind"], kind), pa.scalar(None, pa.string()), payloads["original_event"]
+            )
+            payloads = payloads.set_column(place, payloads.schema.field(place), without)
+    return payloads
 
 
 def _texts(payloads: pa.Table) -> list[str]:

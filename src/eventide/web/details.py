@@ -22,7 +22,7 @@ from eventide.plan.reads import window_of
 from eventide.result import Result
 from eventide.sql.catalog import LATE_SUFFIX
 from eventide.storage.payloads import JSON_FIELDS, PAYLOAD_SCHEMA
-from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, Results, fitted, read_batch
+from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, Results, fitted
 from eventide.web.figures import stage_figures
 from eventide.web.snapshot import window_shape
 
@@ -129,9 +129,15 @@ _NONE = 1 << 40  # a second for which no point is new: only the account is wante
 def _newest(results: Results | None, kind: str) -> Iterator[pa.Table]:
     """The rows of a kind, batch by batch, the newest first."""
     for batch in reversed([] if results is None else results.batches()[-_MOST_BATCHES:]):
-        table = None if results is None else read_batch(results.folder, batch, kind)
+        table = None if results is None else _of_batch(results, batch, kind)
         if table is not None and table.num_rows:
             yield table
+
+
+def _of_batch(results: Results, batch: int, kind: str) -> pa.Table | None:
+    """The rows of a kind of one batch; None if there are none."""
+    tables = list(results.pieces(batch, kind))
+    return pa.concat_tables(tables) if tables else None
 
 
 def _filtered(table: pa.Table, wanted: Filter) -> pa.Table:
@@ -207,7 +213,7 @@ def _windows_of(seen: Observed, results: Results, batch: int) -> dict[str, Any]:
     """What one batch tells the timeline; empty if it tells nothing."""
     told: dict[str, Any] = {}
     if window_shape(seen.stream) is not None and results.bytes(batch, "main") <= _LARGE:
-        main = read_batch(results.folder, batch, "main")
+        main = _of_batch(results, batch, "main")
         if main is not None and OUTPUT_TIME in main.column_names:
             counts = main[OUTPUT_TIME].value_counts().to_pylist()
             told["windows"] = sorted([-(-each["values"] // 1000), each["counts"]] for each in counts if each["values"])[
@@ -215,7 +221,7 @@ def _windows_of(seen: Observed, results: Results, batch: int) -> dict[str, Any]:
             ]
             if window_of(seen.stream.query) is not None and {"window_start", "window_end"} <= set(main.column_names):
                 told["spans"] = _spans(main)
-    side = read_batch(results.folder, batch, "side") if results.bytes(batch, "side") <= _LARGE else None
+    side = _of_batch(results, batch, "side") if results.bytes(batch, "side") <= _LARGE else None
     if side is not None:
         late = side.filter(pc.equal(side["kind"], "late"))
         step = max(1, late.num_rows // _DOTS)
