@@ -19,7 +19,7 @@ import pyarrow as pa
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import write_json
-from eventide.storage.layout import Layout
+from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import OUTPUT_TIME, Account, Results
 
@@ -72,6 +72,7 @@ class Simulation:
     newest: int | None = None
     watermark: int | None = None
     closed_to: int | None = None
+    lock: Lock | None = None
     rng: random.Random = field(default_factory=lambda: random.Random(7))
 
     def __post_init__(self) -> None:
@@ -83,9 +84,9 @@ class Simulation:
         write_json(self.layout.catalog, catalog.texts())
         self.results = Results(self.layout.results(self.stream))
 
-    def hold(self, pid: int) -> None:
-        """As if a process had the checkpoint open."""
-        self.layout.lock.write_text(f"process {pid}", encoding="utf-8")
+    def hold(self) -> None:
+        """As a process does that has the checkpoint open."""
+        self.lock = Lock(self.layout.lock)
 
     def step(self, now: int, rows: int = 2000, errors: int = 2, late: int = 5) -> None:
         """One batch that ended at `now`, in microseconds."""

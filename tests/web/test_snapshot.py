@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 
@@ -70,20 +69,30 @@ def test_only_new_points_come_with_an_update(tmp_path: Path) -> None:
 
 def test_a_stream_that_goes_on_is_not_asked_why(tmp_path: Path) -> None:
     simulation = Simulation(tmp_path)
-    simulation.hold(os.getpid())
+    simulation.hold()
     now = time.time_ns() // 1000
     simulation.run(now - 40 * SECOND, now)
     (stream,) = [each for each in Snapshots(CheckpointObserver(tmp_path)).take()["streams"] if each["batch"] >= 0]
     assert stream["state"] == "running" and stream["standing"] is None
 
 
+def test_a_process_that_has_let_go_of_the_checkpoint_does_not_count_as_running(tmp_path: Path) -> None:
+    simulation, observer = Simulation(tmp_path), CheckpointObserver(tmp_path)
+    simulation.run(NOON, NOON + 3 * SECOND)
+    simulation.hold()
+    assert observer.observe("per_page").state == "running"
+    assert simulation.lock is not None
+    simulation.lock.release()
+    assert observer.observe("per_page").state == "stopped"
+
+
 def test_a_running_stream_that_stands_still_says_why(tmp_path: Path) -> None:
     simulation = Simulation(tmp_path)
-    simulation.hold(os.getpid())
+    simulation.hold()
     now = time.time_ns() // 1000
     simulation.run(now - 120 * SECOND, now - 60 * SECOND)
     (stream,) = [each for each in Snapshots(CheckpointObserver(tmp_path)).take()["streams"] if each["batch"] >= 0]
-    assert stream["state"] == "running" and any("clicks has not got that far" in line for line in stream["standing"])
+    assert stream["state"] == "running" and "the oldest open window is" in stream["standing"][0]
 
 
 def test_the_latest_rows_come_first(shop: Simulation) -> None:

@@ -333,6 +333,33 @@ def dashboard(
 
 
 @app.command()
+def doctor(
+    checkpoint: Annotated[Path | None, typer.Option(metavar="DIR", help="Also look at this checkpoint.")] = None,
+) -> None:
+    """Check Java, memory, disk, clock, versions and a checkpoint, and say what to do. Exit status 1 if one is bad."""
+    from eventide.cli.doctor import print_findings
+
+    if not print_findings(checkpoint, stdout()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def top(
+    place: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT|URL", help="A checkpoint folder, or the URL of a dashboard elsewhere.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="One picture, then stop.")] = False,
+    remote_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="What the dashboard elsewhere asks for; may be in its URL.")
+    ] = None,
+) -> None:
+    """Show all streams on the terminal, live: rates, lag, windows, accounts, why one stands still. Needs no Spark."""
+    from eventide.cli.top import show_top
+
+    show_top(place, remote_token, stdout(), once)
+
+
+@app.command()
 def demo(
     seconds: Annotated[int, typer.Option(min=2, max=600, help="How long to generate clicks.")] = 20,
     rate: Annotated[

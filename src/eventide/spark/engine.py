@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -106,6 +106,7 @@ class Engine:
         self._streams: dict[str, RunningStream] = {}
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
+        self.listeners: list[Callable[[str, Account], object]] = []  # told of each batch of every stream
 
     def open(
         self,
@@ -131,6 +132,7 @@ class Engine:
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
         router = self._router(stream, results, names, bound, side, compiled)
+        router.listeners = self.listeners
         read = {input.source.name: input.source for input in physical.inputs}
         running = RunningStream(
             stream.name,

@@ -60,6 +60,7 @@ class Router(ABC):
     failure: BaseException | None = None
     settled: int = 0  # manifests of the inbox up to this one were taken in by batches that have ended for good
     has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
+    listeners: list[Callable[[str, Account], object]] = field(default_factory=list)  # told of each batch and its stream
     history: History = field(default_factory=History)
     watch: Stopwatch = field(default_factory=Stopwatch)
     _warned: bool = False
@@ -91,7 +92,16 @@ class Router(ABC):
         account = self.results.latest()
         if account is not None and account.batch == batch:
             self.history.add(account)
+            for listener in self.listeners:
+                self._tell_of(account, listener)
         self.watch.end()
+
+    def _tell_of(self, account: Account, listener: Callable[[str, Account], object]) -> None:
+        """Whoever listens cannot harm the batch, which is done."""
+        try:
+            listener(self.stream, account)
+        except Exception:
+            _LOG.exception("stream %s: whoever listens to its batches failed at batch %s", self.stream, account.batch)
 
     @property
     def must_decode(self) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
+from eventide.diagnose.answers import answer
 from eventide.diagnose.observer import FAILED, NEW, RUNNING, STOPPED, Observed, Observer
-from eventide.diagnose.table_words import table_lines
-from eventide.diagnose.why import Seen, why
+from eventide.diagnose.why import Seen
 from eventide.errors import EventideError
 from eventide.eventtime.lanes import held_back_by
 from eventide.kernels.contract import SIDE_KINDS, USED
@@ -78,6 +78,7 @@ class Snapshots:
             "standing": self._standing(seen, all_seen, now),
             "sql": masked(catalog.text(stream.name)),
             "emit": stream.emit.mode.value,
+            "took": {phase: micros / 1_000_000 for phase, micros in seen.took.items()},
             "batch": -1 if account is None else account.batch,
             "accounting": {name: totals.get(name, 0) for name in KINDS},
             "given": totals.get("rows_out", 0),
@@ -128,10 +129,9 @@ def why_lines(seen: Observed, all_seen: dict[str, Observed], now: int) -> list[s
         return Seen(other.stream, other.account, other.watermark, other.idle)
 
     try:
-        told = why(seen.stream, seen.account, watermark=seen.watermark, now=now, idle=seen.idle, read=read)
+        return answer(read(seen.stream.name), now, read, seen.tables, seen.figures)
     except EventideError as error:
         return [error.message]
-    return [*told.splitlines(), *table_lines(seen.tables, now)]
 
 
 def window_shape(stream: Stream) -> dict[str, Any] | None:
