@@ -101,7 +101,8 @@ def joined(left: DataFrame, right: DataFrame, join: IntervalJoin | TumbleJoin) -
 def events(session: SparkSession, data: Data, watched: Path) -> DataFrame:
     schema = ", ".join(f"{name} {type}" for name, type in data.columns.items())
     reader = session.readStream.schema(schema).option("maxFilesPerTrigger", str(files_per_batch(data)))
-    rows = reader.format(data.format).load(str(watched)).withColumn("time", F.timestamp_millis("ts"))
+    rows = reader.format(data.format).load(str(watched))
+    rows = rows.withColumn("time", F.col("ts") if data.clicks else F.timestamp_millis("ts"))
     rows = rows.withWatermark("time", f"{LAG_MS} milliseconds")
     return rows.dropDuplicatesWithinWatermark(["id"]) if data.has_ids else rows
 
