@@ -92,6 +92,8 @@ def write(data: Data, spans: Iterable[Span], folder: Path) -> dict[int, list[Pat
 
 def files_per_batch(data: Data) -> int:
     """Of one input: those of all inputs make a batch."""
+    if data.most_files is not None:
+        return data.most_files
     return FILES_PER_BATCH // max(1, len(data.sides))
 
 

@@ -99,6 +99,8 @@ class Data:
     clicks: bool = False
     nested: bool = False
     gzipped: bool = False
+    lag_ms: int = LAG_MS
+    most_files: int | None = None  # of a batch, if not as many as a batch of a workload has
 
     @property
     def has_ids(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 import eventide
 from benchmarks.data import files_per_batch
-from benchmarks.engines.contract import Written, written_below
+from benchmarks.engines.contract import Heard, Written, written_below
 from benchmarks.totals import Totals, totals_of
 from benchmarks.workloads import (
     DATAFRAME,
@@ -65,6 +66,7 @@ class EventideRun:
         self.db = db
         self._checkpoint = checkpoint
         self._totals = Totals()
+        self.heard: list[Heard] = []
         for side in workload.data.sides:
             (watched / side).mkdir(exist_ok=True)
             db.execute(source_sql(workload.data, watched / side, side))
@@ -75,6 +77,7 @@ class EventideRun:
 
     def _add(self, batch: int, rows: pa.Table) -> None:
         self._totals += totals_of(rows)
+        self.heard.append((time.time(), rows.select(["window_start"]) if "window_start" in rows.column_names else None))
 
     def take(self) -> None:
         self.db.tick()
@@ -97,6 +100,7 @@ class DataFrameRun:
         if not data.clicks or not isinstance(window, Tumble):
             raise ValueError(f"{workload.name}: only clicks in tumbling windows are read from a DataFrame")
         self._checkpoint, self._totals = checkpoint, Totals()
+        self.heard: list[Heard] = []
         schema = ", ".join(f"{name} {type}" for name, type in data.columns.items())
         session = eventide.configure(spark.newSession(), default_shards(spark))
         reader = session.readStream.schema(schema).option("maxFilesPerTrigger", str(files_per_batch(data)))
@@ -126,7 +130,7 @@ def source_sql(data: Data, watched: Path, name: str = "s") -> str:
     ids = f", DEDUPLICATE BY id WITHIN {interval(LAG_MS)}" if data.has_ids else ""
     return f"""
         CREATE SOURCE {name} ({columns},
-          {time}WATERMARK FOR ts AS ts - {interval(LAG_MS)}{ids})
+          {time}WATERMARK FOR ts AS ts - {interval(data.lag_ms)}{ids})
         WITH ('connector' = 'files', 'path' = '{watched}', 'format' = '{data.format}',
           'max_files_per_batch' = '{files_per_batch(data)}')
     """
