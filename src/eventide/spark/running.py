@@ -25,6 +25,7 @@ from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
+from eventide.spark.patience import Patience
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
@@ -45,6 +46,7 @@ class Need(Enum):
 
     DECODING = "decodes"  # Spark decodes lines that fused scans cannot
     GUARDS = "guards"  # rows for which an expression raises become errors
+    TIME = "time"  # nothing but another try
 
 
 class RunningStream:
@@ -99,6 +101,7 @@ class RunningStream:
         self._query: StreamingQuery | None = None
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
+        self._patience = Patience()
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -376,6 +379,8 @@ class RunningStream:
             return None
         if self.router.must_decode:
             return Need.DECODING
+        if self._patience.covers(self._report(error), next_batch(self._folder / "spark")):
+            return Need.TIME
         is_sparks = type(self.router.failure).__module__.startswith(("pyspark.", "py4j."))
         if self.compiled.guarded or self._is_beyond_guards or not is_sparks:
             return None
@@ -386,6 +391,11 @@ class RunningStream:
     def _take_up_another_plan(self) -> bool:
         """Make ready for the batch at which the query has stopped, if another plan may help."""
         need = self._need()
+        if need is Need.TIME:
+            _LOG.warning("stream %s: a Python process did not answer in time; the batch is tried again", self.name)
+            self._patience.use(next_batch(self._folder / "spark"))
+            self.stop()
+            return True
         try:
             compiled = None if need is None else self._replan(need)
         except EventideError:
