@@ -15,7 +15,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 # The tests of the postgres sink and of kafka are skipped where no server is available.
 WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh &&
 
-.PHONY: help setup demo demo-overload test test-slow test-cluster test-versions test-pure lint bench bench-bar bench-limits nexmark soak soak-overload clean
+.PHONY: help setup demo demo-overload test test-slow test-cluster test-versions test-pure lint bench bench-bar bench-limits nexmark soak soak-cluster soak-overload clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -73,6 +73,9 @@ nexmark: setup $(BENCH_READY) $(ARCHIVE) ## the queries of Nexmark beside native
 
 soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or repeated
 	@$(WITH_JAVA) $(WITH_SERVERS) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
+
+soak-cluster: setup ## a cluster on this machine whose parts are killed at random for SOAK_SECONDS
+	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_cluster.py
 
 soak-overload: setup $(ARCHIVE) ## twice the load that this machine can take, for SOAK_SECONDS: who pays, and what it costs
 	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_overload.py
