@@ -9,6 +9,7 @@ from eventide.connectors.secrets import Secrets
 from eventide.connectors.sink import Sink
 from eventide.errors import EnvironmentError, OptionError, suggest
 from eventide.plan import logical
+from eventide.plan.sizes import parse_size
 
 CONNECTORS = ("console", "delta", "embedded", "files", "kafka", "postgres")
 
@@ -17,7 +18,14 @@ def open_sink(sink: logical.Sink, identity: str, json_columns: tuple[str, ...] =
     """The writer for a sink; None for `embedded`, the stream's own results. `json_columns` hold JSON as text."""
     secrets = Secrets(f"the sink {sink.name}", sink.options)
     if sink.connector == "files":
-        return FilesSink(secrets.options["path"], sink.options.get("format", "json"), identity, json_columns)
+        size = sink.options.get("file_size")
+        return FilesSink(
+            secrets.options["path"],
+            sink.options.get("format", "json"),
+            identity,
+            json_columns,
+            None if size is None else parse_size(size),
+        )
     if sink.connector == "postgres":
         return _postgres(sink, secrets, identity, json_columns)
     if sink.connector == "delta":

@@ -16,6 +16,7 @@ from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.positions import parse_position
 from eventide.plan.side_output import KINDS, parse_rate
+from eventide.plan.sizes import parse_size
 from eventide.secrets import HELP, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
@@ -24,7 +25,8 @@ from eventide.sql.tokens import error_at, word
 @dataclass(frozen=True)
 class Option:
     """`kind`: text, character, duration, span (a duration above zero), count (a whole number above 0), flag, rate
-    (10000/s), position (see `plan.positions`), keep (all, none or a duration), or choice.
+    (10000/s), position (see `plan.positions`), keep (all, none or a duration), size
+    (16 MB), or choice.
 
     A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
     excludes it; `both_say` is that thing.
@@ -139,7 +141,7 @@ SINK_OPTIONS: Mapping[str, Option] = {"connector": Option()}
 SINK_CONNECTORS: Mapping[str, Connector] = {
     "embedded": Connector({}),
     "console": Connector({}),
-    "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
+    "files": Connector({"path": Option(), "format": _FORMAT, "file_size": Option("size")}, required=("path",)),
     "delta": Connector(
         {"path": Option(), "key": Option(), "schema": Option("choice", ("fixed", "evolve"))},
         required=("path",),
@@ -420,9 +422,9 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
-    elif option.kind == "position":
+    elif option.kind in ("position", "size"):
         try:
-            parse_position(value)
+            parse_size(value) if option.kind == "size" else parse_position(value)
         except OptionError as error:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":
