@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from eventide.arguments import checkpoint_folder
 from eventide.connectors.files.write import FilesSink
 from eventide.errors import OptionError, StorageError
 from eventide.plan.sizes import parse_size
@@ -75,6 +76,16 @@ def test_a_large_batch_is_a_file_of_its_own_and_other_columns_begin_another(tmp_
     assert names == [f"part-q-{batch:010d}.json" for batch in range(4)]
     assert len(found(tmp_path, "json")) == 10_300
     assert json.loads((tmp_path / ".eventide-q.json").read_text())["batch"] == 3
+
+
+def test_a_folder_that_is_none_is_refused_and_not_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match="s3a://bucket/out of a files sink is not a folder"):
+        FilesSink("s3a://bucket/out", "json", "q")
+    with pytest.raises(OptionError, match="the checkpoint s3a://bucket/state is not a folder"):
+        checkpoint_folder("s3a://bucket/state")
+    assert list(tmp_path.iterdir()) == []
+    assert checkpoint_folder(f"file://{tmp_path}/state") == tmp_path / "state"
 
 
 @pytest.mark.parametrize("text", ["", "0 MB", "16", "MB", "-1 KB", "1.5 GB"])

@@ -28,7 +28,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from eventide.connectors.files.gathering import Gathering
-from eventide.errors import StorageError
+from eventide.errors import OptionError, StorageError
 from eventide.result import Result
 from eventide.storage.atomic import replacing, sync_folder, unwritable
 
@@ -106,6 +106,11 @@ class FilesSink:
         json_columns: tuple[str, ...] = (),
         file_size: int | None = None,
     ) -> None:
+        if "://" in folder.removeprefix("file://"):
+            raise OptionError(
+                f"the path {folder} of a files sink is not a folder of a file system",
+                help="give a folder that is mounted, or use the connector 'delta', which writes to object stores",
+            )
         self._folder = Path(folder.removeprefix("file://"))
         self.target = FileTarget(str(self._folder), format, identity, json_columns)
         self._folder.mkdir(parents=True, exist_ok=True)
