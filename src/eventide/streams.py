@@ -145,7 +145,7 @@ class Streams:
 
     def _keeps(self, stream: RunningStream) -> dict[str, Keep]:
         """How long a stream's rows and payloads are kept. The rows of an inner stream are for its reader only."""
-        kept = stream.compiled.physical.options.keep
+        kept = self._catalog.graph()[stream.name].options.keep
         is_inner = stream.name not in self._catalog.streams
         return {"main": Keep(0 if is_inner else kept), "side": Keep(kept)}
 

@@ -133,6 +133,9 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> Node:
         facts.append(("max groups", str(physical.options.max_groups)))
     if physical.options.checked_sums:
         facts.append(("sums", "a sum that BIGINT cannot hold is an error"))
+    if physical.options.keep is not None:
+        keep = physical.options.keep
+        facts.append(("results kept", f"for {format_duration(keep)}" if keep else "until they are read"))
     return Node(title, facts, stage="operator")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ from eventide.spark.running import RunningStream
 from eventide.spark.session import SparkOptions, default_shards
 from eventide.spark.settings import STREAMING
 from eventide.spark.side_output import SideOutput
+from eventide.storage.compaction import Keep
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA
@@ -49,6 +51,8 @@ _NOT_NEEDED = (
 )
 _NOTHING = pa.table({})
 _BEAT_SECONDS = 0.25
+_COMPACT_SECONDS = 5.0
+_ACCOUNTS_ONLY = {"main": Keep(0), "side": Keep(0)}  # rows go to the user, and are not stored
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -330,6 +334,7 @@ class FluentQuery:
         self.stop()
 
     def _keep_time(self) -> None:
+        compact_at = 0.0
         while self._live:
             self._refreshing.in_background()
             with self._guard:
@@ -337,6 +342,9 @@ class FluentQuery:
                     self._running.keep_running()
                 if self._live and self._running.is_active:
                     self._running.beat()
+                if self._live and time.monotonic() >= compact_at:
+                    self._running.compact(_ACCOUNTS_ONLY, math.inf, ())
+                    compact_at = time.monotonic() + _COMPACT_SECONDS
             time.sleep(_BEAT_SECONDS)
 
 

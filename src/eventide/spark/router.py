@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from eventide.admission.gate import TOKENS_LEFT
 from eventide.admission.lags import aged
@@ -216,7 +216,8 @@ class StoringRouter(Router):
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         if self.results.has(batch):
-            frame.select(frame.columns[0]).toArrow()
+            tag = F.col(frame.columns[0])
+            frame.where(tag == "account").select(tag).toArrow()
             return
         sinks, late_sinks = list(self.sinks), list(self.late_sinks)
         table = assigned(frame, self.form, self._assignment(batch, sinks, late_sinks)).toArrow()

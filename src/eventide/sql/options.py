@@ -19,6 +19,7 @@ from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.positions import parse_position
 from eventide.plan.side_output import KINDS, parse_rate
+from eventide.plan.sizes import parse_size
 from eventide.secrets import HELP, PLACEHOLDER, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
@@ -317,9 +318,9 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
-    elif option.kind == "position":
+    elif option.kind in ("position", "size"):
         try:
-            parse_position(value)
+            parse_size(value) if option.kind == "size" else parse_position(value)
         except OptionError as error:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":

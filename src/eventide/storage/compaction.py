@@ -17,6 +17,7 @@ from eventide.storage.parts import Part
 from eventide.storage.results import KINDS, Results, Unit
 
 TOGETHER = 32
+_AT_ONCE = 32  # times that units are put together in one call
 _SMALL = 8 << 20  # bytes: a file that is rewritten when others are put together with it
 
 
@@ -35,10 +36,10 @@ def compact(results: Results, keep: Mapping[str, Keep], upto: float, now: int, f
     """Put batches up to `upto` together and leave out what is not kept; returns how many units were replaced.
 
     Somebody has come as far as each of the `fences`: batches up to one are not put together with later ones. The newest
-    batches stay as they are.
+    batches stay as they are. What takes long, as with the first start on a checkpoint of 0.2, is left to further calls.
     """
     replaced = 0
-    while True:
+    for _ in range(_AT_ONCE):
         due = _due(results, upto, sorted(set(fences)))
         if due is None:
             break
@@ -49,9 +50,10 @@ def compact(results: Results, keep: Mapping[str, Keep], upto: float, now: int, f
 
 def _due(results: Results, upto: float, fences: Sequence[int]) -> list[Unit] | None:
     """Consecutive units of one level, enough to be put together."""
-    old = [unit for unit in results.units()[:-TOGETHER] if unit.last <= upto]
     run: list[Unit] = []
-    for unit in old:
+    for unit in results.units()[:-TOGETHER]:
+        if unit.last > upto:
+            break
         if run and (unit.level != run[-1].level or _is_between(fences, run[-1], unit)):
             run = []
         run.append(unit)
@@ -108,7 +110,7 @@ def _merged(results: Results, parts: Sequence[Part], name: str) -> list[Part]:
 def _expire(results: Results, keep: Mapping[str, Keep], upto: float, now: int) -> int:
     """Leave out what is too old, oldest first."""
     replaced = 0
-    for unit in results.units()[:-TOGETHER]:
+    for unit in results.units()[:-TOGETHER] if any(each.micros is not None for each in keep.values()) else ():
         if unit.last > upto:
             break
         files = {kind: results.parts(unit.last, kind) for kind in KINDS}

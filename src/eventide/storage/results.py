@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventide.errors import CheckpointError
 from eventide.eventtime.lanes import Lanes
 from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
 from eventide.storage.parts import Part, check_part, parts_folder
@@ -162,13 +163,12 @@ class Results:
             for unit in old:
                 if unit.name != new.name:
                     (self.folder / unit.name).unlink(missing_ok=True)
-            for name in gone:
-                path = self.folder / name
+            for path in [self.folder / name for name in gone]:
                 path.unlink(missing_ok=True)
                 self._cache.forget(path)
-                with contextlib.suppress(OSError):  # parts that stay
-                    if path.parent != self.folder:
-                        path.parent.rmdir()
+            stays = {Path(part.name).parent for parts in files.values() for part in parts}
+            for folder in {Path(name).parent for name in gone} - stays - {Path()}:
+                shutil.rmtree(self.folder / folder, ignore_errors=True)  # with what attempts have left after the batch
 
     def batches(self, after: int = -1) -> list[int]:
         """The stored batches later than `after`, in order; of batches that were put together the last."""
@@ -209,10 +209,17 @@ class Results:
 
     def read(self, kind: str, schema: pa.Schema) -> pa.Table:
         """All rows of `kind` ("main" or "side") with the columns of `schema`, in the order of the batches."""
-        with self.lock:  # so that nothing is put together meanwhile
-            paths = [self.folder / part.name for unit in self._units for part in self._parts(unit.last)[kind]]
-            tables = [fitted(self._cache.read(path), schema) for path in paths]
-        return pa.concat_tables([schema.empty_table(), *tables])
+        while True:
+            with self.lock:
+                units = list(self._units)
+                paths = [self.folder / part.name for unit in units for part in self._parts(unit.last)[kind]]
+            try:
+                tables = [fitted(self._cache.read(path), schema) for path in paths]
+            except CheckpointError:
+                if units == self.units():
+                    raise
+                continue  # something was put together meanwhile
+            return pa.concat_tables([schema.empty_table(), *tables])
 
     def _parts(self, batch: int) -> Mapping[str, Sequence[Part]]:
         if batch not in self._files:
@@ -253,25 +260,32 @@ class Results:
 
 
 class _Cache:
-    """Tables by path, those that were asked for last, up to a number of bytes."""
+    """Tables by path, those that were asked for last, up to a number of bytes. Safe for threads."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._tables: dict[Path, pa.Table] = {}
         self._bytes = 0
 
     def read(self, path: Path) -> pa.Table:
-        table = self._tables.pop(path, None)
-        if table is None:
-            table = read_arrow(path)
-            self._bytes += table.nbytes
-        self._tables[path] = table
-        while self._bytes > _MOST_CACHED:
-            self._bytes -= self._tables.pop(next(iter(self._tables))).nbytes
+        with self._lock:
+            table = self._tables.pop(path, None)
+            if table is not None:
+                self._tables[path] = table
+                return table
+        table = read_arrow(path)
+        with self._lock:
+            if path not in self._tables:
+                self._bytes += table.nbytes
+            self._tables[path] = table
+            while self._bytes > _MOST_CACHED:
+                self._bytes -= self._tables.pop(next(iter(self._tables))).nbytes
         return table
 
     def forget(self, path: Path) -> None:
-        table = self._tables.pop(path, None)
-        self._bytes -= 0 if table is None else table.nbytes
+        with self._lock:
+            table = self._tables.pop(path, None)
+            self._bytes -= 0 if table is None else table.nbytes
 
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
