@@ -50,7 +50,7 @@ def messages(rows: int, keys: int, first: int) -> Iterator[tuple[int, bytes]]:
         row = {
             "id": number,
             "user": f"user-{user}",
-            "amount": number % 1000 / 4,
+            "amount": number % 1000,  # whole, so that sums are the same in any order
             "page": f"/products/{number % 97}",
             "ts": START + number - late,
         }

@@ -37,7 +37,7 @@ def test_a_stream_from_topic_to_topic_survives_its_broker(
         broker.create(topic)
     kafka = f"'connector' = 'kafka', 'servers' = '{broker.address}'"
     sql = f"""
-        CREATE SOURCE s (v BIGINT) WITH ({kafka}, 'topic' = 'in');
+        CREATE SOURCE s (v BIGINT) WITH ({kafka}, 'topic' = 'in', 'timeout' = '5 seconds');
         CREATE SINK dlq WITH ({kafka}, 'topic' = 'dead', 'timeout' = '2 seconds');
         CREATE SOURCE e (v BIGINT);
         CREATE STREAM o WITH ('side_output.error.sink' = 'dlq') AS SELECT v FROM s;

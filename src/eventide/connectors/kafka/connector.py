@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from eventide.connectors.declaration import Connector, Family, Opening, Option, Promise, Reads, Writes
 from eventide.connectors.files.connector import CSV
-from eventide.connectors.kafka.settings import FAMILY, check_installed, client_settings
+from eventide.connectors.kafka.settings import FAMILY, TIMEOUT, check_installed, client_settings
 from eventide.errors import OptionError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _CLIENT = Family(
     secrets=r".*(password|secret|\.pem|sasl\.jaas\.config)",
 )
 _AVRO = Option(only_format="avro", doc="the schema of messages as JSON, or the path of a file that holds it")
+_TIMEOUT = Option("span", default=TIMEOUT, doc="for how long the brokers may be silent")
 _SERVERS = Option(is_required=True, doc="brokers to begin with: `host:port, host:port`")
 
 _SOURCE: Mapping[str, Option] = {
@@ -66,6 +67,7 @@ _SOURCE: Mapping[str, Option] = {
         doc="a consumer group to which offsets are committed after each batch, for tools that show lag. The stream "
         "itself goes by its checkpoint and never joins the group"
     ),
+    "timeout": _TIMEOUT,
     "max_messages_per_batch": Option(
         "count", doc="about how many messages a batch has at most; each partition gives its share"
     ),
@@ -94,7 +96,7 @@ _SINK: Mapping[str, Option] = {
         default="exactly_once",
         doc="whether a batch is a transaction; without it a batch that comes again is written again",
     ),
-    "timeout": Option("span", default="60 seconds", doc="for how long the brokers may be silent"),
+    "timeout": _TIMEOUT,
 }
 
 

@@ -17,19 +17,18 @@ from eventide.tasks.fused_scan import Arrival, FusedScan
 from eventide.tasks.messages import Messages, Run, beside, lane, received
 
 _AT_ONCE = 20_000  # messages: as many as Arrow decodes well together
-_PATIENCE = 60.0  # seconds without a message
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
 
 
 def arrivals(
-    scan: FusedScan, source: str, settings: Mapping[str, str], ranges: Sequence[OffsetRange], at: int
+    scan: FusedScan, source: str, settings: Mapping[str, str], ranges: Sequence[OffsetRange], at: int, patience: float
 ) -> Iterator[Arrival]:
     """The messages of these ranges, decoded where tasks can."""
     reader = scan.reader
     if not isinstance(reader, Messages):
         raise SourceError(f"source {source}: its messages have no format")
     firsts = {(each.topic, each.partition): each.first - each.start for each in ranges}
-    for run in runs(source, settings, ranges):
+    for run in runs(source, settings, ranges, patience):
         before = firsts[run.topic, run.partition]
         for part in reader.decode(run):
             messages = run.messages[part.first : part.last]
@@ -60,8 +59,10 @@ def _where(run: Run, offset: int) -> str:
     return f"topic {run.topic}, partition {run.partition}, offset {offset}"
 
 
-def runs(source: str, settings: Mapping[str, str], ranges: Sequence[OffsetRange]) -> Iterator[Run]:
-    """The messages of the ranges, in order within each partition, many at a time."""
+def runs(source: str, settings: Mapping[str, str], ranges: Sequence[OffsetRange], patience: float) -> Iterator[Run]:
+    """The messages of the ranges, in order within each partition, many at a time; an error after `patience` seconds
+    without any.
+    """
     consumer = _consumer(settings)
     open_ranges = {(each.topic, each.partition): _Reading(each) for each in ranges}
     consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in ranges])
@@ -74,8 +75,8 @@ def runs(source: str, settings: Mapping[str, str], ranges: Sequence[OffsetRange]
             messages = consumer.consume(min(_AT_ONCE, max(left, 1)), timeout=0.2)
             if messages:
                 heard = time.monotonic()
-            elif time.monotonic() - heard > _PATIENCE:
-                raise _silent(source, settings, {each: reading.end for each, reading in open_ranges.items()})
+            elif time.monotonic() - heard > patience:
+                raise _silent(source, settings, open_ranges, patience)
             for partition in _dealt(source, messages, open_ranges):
                 reading = open_ranges[partition]
                 if reading.is_done or len(reading.held) >= _AT_ONCE:
@@ -185,10 +186,12 @@ def _failed(source: str, message: Message, error: KafkaError) -> SourceError:
     return SourceError(f"{where}: {error.str()}")
 
 
-def _silent(source: str, settings: Mapping[str, str], open_ends: Mapping[Partition, int]) -> SourceError:
-    (topic, number), end = next(iter(open_ends.items()))
+def _silent(
+    source: str, settings: Mapping[str, str], open_ranges: Mapping[Partition, _Reading], patience: float
+) -> SourceError:
+    (topic, number), end = next((each, reading.end) for each, reading in open_ranges.items())
     return SourceError(
-        f"source {source}: the brokers {settings['bootstrap.servers']} have not answered for {_PATIENCE:.0f} seconds; "
+        f"source {source}: the brokers {settings['bootstrap.servers']} have not answered for {patience:.0f} seconds; "
         f"messages of topic {topic}, partition {number}, up to offset {end} are awaited",
         help="start the brokers; then run the stream again: it goes on from where it was",
     )

@@ -20,7 +20,7 @@ from eventide.connectors.kafka import data_source
 from eventide.connectors.kafka.avro import AvroMessages, schema_of
 from eventide.connectors.kafka.data_source import SETTINGS, FusedTopics, TopicSettings
 from eventide.connectors.kafka.offsets import TopicChoice, parse_partitions
-from eventide.connectors.kafka.settings import check_installed, client_settings
+from eventide.connectors.kafka.settings import check_installed, client_settings, timeout_of
 from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
@@ -42,7 +42,8 @@ def check_topics(source: Source) -> None:
     check_installed(f"the source {source.name}")
     from eventide.connectors.kafka.topics import Topics
 
-    Topics(source.name, client_settings(f"source {source.name}", source.options), _choice(source)).partitions()
+    settings = client_settings(f"source {source.name}", source.options)
+    Topics(source.name, settings, _choice(source), timeout_of(source.options)).partitions()
 
 
 def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool) -> FusedScan:
@@ -169,6 +170,7 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Top
         scans.tasks,
         None if most is None else int(most),
         None if target is None else target / SECOND,
+        timeout_of(options),
     )
 
 

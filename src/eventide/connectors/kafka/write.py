@@ -18,12 +18,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from eventide.connectors.files.write import as_json
 from eventide.connectors.kafka.avro import AvroRows, schema_of
-from eventide.connectors.kafka.settings import client_settings
+from eventide.connectors.kafka.settings import client_settings, timeout_of
 from eventide.errors import OptionError, SinkError
-from eventide.eventtime.durations import SECOND, parse_duration
 from eventide.result import Result
 
-_SECONDS = 60.0
 _FULL = 0.05  # seconds to wait for room in the producer's buffer
 
 
@@ -48,7 +46,7 @@ class KafkaSink:
         self._name, self._topic, self._key = name, options["topic"], options.get("key")
         self._headers = [part.strip() for part in options.get("headers", "").split(",") if part.strip()]
         self._settings = client_settings(f"sink {name}", options)
-        self._seconds = parse_duration(options["timeout"]) / SECOND if "timeout" in options else _SECONDS
+        self._seconds = timeout_of(options)
         self._is_exact = options.get("delivery", "exactly_once") == "exactly_once"
         self._id = f"eventide.{identity}.{name}"
         is_avro = options.get("format") == "avro"
