@@ -13,6 +13,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.plan.joins import JoinBound
 from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
+from eventide.plan.trigger import Trigger
 from eventide.plan.windows import Frame, Window
 
 
@@ -292,6 +293,7 @@ class StreamOptions:
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
     fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
     checked_sums: bool = False  # whether a sum of integers that BIGINT cannot hold is an error, or wraps around
+    trigger: Trigger = field(default_factory=Trigger)  # when batches begin in the background; changes no outcome
 
 
 @dataclass(frozen=True)

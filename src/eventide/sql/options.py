@@ -19,6 +19,7 @@ from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.positions import parse_position
 from eventide.plan.side_output import KINDS, parse_rate
+from eventide.plan.trigger import parse_trigger
 from eventide.secrets import HELP, PLACEHOLDER, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
@@ -52,6 +53,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "fused_scan": Option("flag"),
     "fusion.enabled": Option("flag"),
     "fusion.max_depth": Option("count"),
+    "trigger": Option("trigger"),
 }
 
 
@@ -309,6 +311,11 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
+    elif option.kind == "trigger":
+        try:
+            parse_trigger(value)
+        except OptionError as error:
+            raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "position":
         try:
             parse_position(value)
