@@ -126,7 +126,7 @@ def stands_still(seen: Observed, now: int) -> bool:
 def why_lines(seen: Observed, all_seen: dict[str, Observed], now: int) -> list[str]:
     def read(name: str) -> Seen:
         other = all_seen[name]
-        return Seen(other.stream, other.account, other.watermark, other.idle)
+        return Seen(other.stream, other.account, other.watermark, other.idle, other.idle_partitions)
 
     try:
         return answer(read(seen.stream.name), now, read, seen.tables, seen.figures)
