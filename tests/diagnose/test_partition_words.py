@@ -40,4 +40,4 @@ def test_idle_partitions_are_named_and_do_not_hold_anybody_back() -> None:
     assert lines[0] == "c-1 is idle (no row for 30s), and holds nobody back."  # c-2 has something to read
     assert "c-2 is at 50" in lines[1] and "c-1" not in lines[1]
     many: Lanes = {f"p-{number}": {"watermark": number} for number in range(9)}
-    assert told(many, None, tuple(many)).startswith("p-0, p-1, p-2, p-3, p-4 and 4 more are idle, and hold nobody back.")
+    assert told(many, None, tuple(many)).startswith("p-0, p-1, p-2, p-3, p-4 and 4 more are idle, and hold nobody")
