@@ -287,6 +287,13 @@ class Database:
         with self._exclusive():
             self._streams.start()
 
+    def has_ended(self) -> bool:
+        """Whether `start` has nothing left to do: all streams have the trigger 'available now', and have taken in what
+        there was.
+        """
+        with self._exclusive():
+            return self._streams.have_ended
+
     def stop(self, graceful: bool = True) -> None:
         """Stop all streams. A graceful stop first processes everything that is there and emits what is open; a quick
         one does not.

@@ -127,4 +127,5 @@ class Inspection:
     def _seen(self, stream: str, now: int) -> Seen:
         definition = self._catalog.stream(stream)
         running = self._streams.open(definition.name)
-        return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
+        account, idle = running.router.results.latest(), running.idle(now)
+        return Seen(definition, account, running.watermark(), idle, running.idle_lanes(now))

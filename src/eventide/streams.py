@@ -59,6 +59,8 @@ class Streams:
         self._compact()
         for stream in self._opened():
             stream.router.side.wait(_SIDE_SINK_SECONDS)
+            if self.is_live and not stream.trigger.ends:
+                stream.run()
 
     def start(self) -> None:
         """Run in the background until `stop`: rows are processed as they come."""
@@ -72,10 +74,17 @@ class Streams:
     def join(self, stream: RunningStream) -> None:
         """Start a stream if the others are running."""
         if self.is_live:
-            stream.start()
             stream.publish()
             for upstream in stream.reads:
                 upstream.router.readers.add(stream.publish)
+            if _may_run(stream):
+                stream.run()
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether all were told to take in what was there and end, and have."""
+        streams = self._opened()
+        return self.is_live and bool(streams) and all(stream.has_ended for stream in streams)
 
     def publish(self) -> None:
         """Let running streams see what was written."""
@@ -122,6 +131,8 @@ class Streams:
                     self.publish()
                 for stream in self._opened() if self.is_live else ():
                     stream.keep_running()
+                    if stream.trigger.ends and _may_run(stream):
+                        stream.run()
                     if stream.is_active:
                         stream.beat()
                     if stream.reads:
@@ -168,6 +179,11 @@ class Streams:
             if outbox is not None and latest is not None:
                 sent |= outbox.empty(self._spools, time.time_ns() // 1000, latest.batch)
         return sent
+
+
+def _may_run(stream: RunningStream) -> bool:
+    """Whether what a stream that takes in what is there should find is there: those that it reads have ended too."""
+    return not stream.trigger.ends or all(read.has_ended for read in stream.reads if read.trigger.ends)
 
 
 def _process_together(streams: list[RunningStream]) -> None:

@@ -58,6 +58,9 @@ class FakeDatabase:
         self.calls.append(("start",))
         self.started.set()
 
+    def has_ended(self) -> bool:
+        return False
+
     def stop(self, graceful: bool = True) -> None:
         self.calls.append(("stop", graceful))
 

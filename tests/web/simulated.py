@@ -88,6 +88,10 @@ class Simulation:
         """As a process does that has the checkpoint open."""
         self.lock = Lock(self.layout.lock)
 
+    def release(self) -> None:
+        if self.lock is not None:
+            self.lock.release()
+
     def step(self, now: int, rows: int = 2000, errors: int = 2, late: int = 5) -> None:
         """One batch that ended at `now`, in microseconds."""
         mark, size, lateness = self.watermark, 10 * SECOND, 4 * SECOND

@@ -74,6 +74,7 @@ def test_a_stream_that_goes_on_is_not_asked_why(tmp_path: Path) -> None:
     simulation.run(now - 40 * SECOND, now)
     (stream,) = [each for each in Snapshots(CheckpointObserver(tmp_path)).take()["streams"] if each["batch"] >= 0]
     assert stream["state"] == "running" and stream["standing"] is None
+    simulation.release()
 
 
 def test_a_process_that_has_let_go_of_the_checkpoint_does_not_count_as_running(tmp_path: Path) -> None:
@@ -81,8 +82,7 @@ def test_a_process_that_has_let_go_of_the_checkpoint_does_not_count_as_running(t
     simulation.run(NOON, NOON + 3 * SECOND)
     simulation.hold()
     assert observer.observe("per_page").state == "running"
-    assert simulation.lock is not None
-    simulation.lock.release()
+    simulation.release()
     assert observer.observe("per_page").state == "stopped"
 
 
@@ -93,6 +93,7 @@ def test_a_running_stream_that_stands_still_says_why(tmp_path: Path) -> None:
     simulation.run(now - 120 * SECOND, now - 60 * SECOND)
     (stream,) = [each for each in Snapshots(CheckpointObserver(tmp_path)).take()["streams"] if each["batch"] >= 0]
     assert stream["state"] == "running" and "the oldest open window is" in stream["standing"][0]
+    simulation.release()
 
 
 def test_the_latest_rows_come_first(shop: Simulation) -> None:

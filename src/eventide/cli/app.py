@@ -113,6 +113,10 @@ def run(
     shards: Shards = None,
     local_speed: LocalSpeed = None,
     allow_jvm_calls: AllowJvmCalls = False,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="When the file changes, go on under its new text where the change allows it."),
+    ] = False,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Serve a page that shows the streams live.")] = False,
     dashboard_address: Address = None,
     token: Token = None,
@@ -123,7 +127,7 @@ def run(
 
     connection = Connection(checkpoint, master, _settings(conf), shards, local_speed, allow_jvm_calls)
     page = Page(dashboard_address, token) if dashboard or dashboard_address is not None else None
-    run_file(file, connection, once=once, flush=flush, console=stdout(), page=page)
+    run_file(file, connection, once=once, flush=flush, console=stdout(), page=page, reload=reload)
 
 
 @app.command()

@@ -19,6 +19,14 @@ def answer(
     failure: str | None = None,
 ) -> list[str]:
     """Lines. `read` tells of streams that it reads; `figures` are of its side output; `failure` is why it has ended."""
-    told = why(seen.stream, seen.account, watermark=seen.watermark, now=now, idle=seen.idle, read=read)
+    told = why(
+        seen.stream,
+        seen.account,
+        watermark=seen.watermark,
+        now=now,
+        idle=seen.idle,
+        read=read,
+        idle_partitions=seen.idle_partitions,
+    )
     failed = [] if failure is None else [f"{seen.stream.name} has failed: {failure}"]
     return [*failed, *told.splitlines(), *pressure_lines(seen.account, figures or {}), *table_lines(tables, now)]

@@ -6,7 +6,7 @@ A pure function of the stream's definition and of its last account: it works on 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eventide.diagnose.join_words import gives_on_arrival, kept_text, rule_text
 from eventide.diagnose.limit_words import limit_lines
@@ -38,13 +38,15 @@ NEXT_CLOSE = "next_close"  # the gauge of the watermark at which a shard will ne
 class Seen:
     """What is known of a stream: the account of its last batch, and the newest watermark.
 
-    `idle` are the sources that have been silent for longer than their idle timeout.
+    `idle` are the sources that have been silent for longer than their idle timeout, `idle_partitions` such partitions,
+    by source.
     """
 
     stream: Stream
     account: Account | None
     watermark: int | None
     idle: Collection[str] = ()
+    idle_partitions: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def why(
@@ -55,12 +57,14 @@ def why(
     now: int,
     idle: Collection[str] = (),
     read: Callable[[str], Seen] | None = None,
+    idle_partitions: Mapping[str, Collection[str]] | None = None,
 ) -> str:
     """What keeps `stream` from emitting rows: see `Seen`; `now` is the clock, in microseconds.
 
     `read` tells of the streams that it reads, so that the answer goes down to the sources.
     """
-    case = _Case(stream, plan(stream), account, watermark, now, frozenset(idle), read)
+    silent = idle_partitions or {}
+    case = _Case(stream, plan(stream), account, watermark, now, frozenset(idle), read, idle_partitions=silent)
     first, *rest = case.chain()
     told = case.lines()
     if len(rest) > 1:
@@ -79,6 +83,7 @@ class _Case:
     now: int
     idle: frozenset[str]
     read: Callable[[str], Seen] | None = None
+    idle_partitions: Mapping[str, Collection[str]] = field(default_factory=dict)
     needed: int | None = None  # the watermark for which a reader waits, in place of what is open here
 
     def chain(self) -> list[str]:
@@ -107,6 +112,7 @@ class _Case:
             self.now,
             frozenset(seen.idle),
             self.read,
+            seen.idle_partitions,
             target,
         )
 
@@ -379,7 +385,8 @@ class _Case:
 
     def _partitions(self, name: str) -> list[str]:
         lanes = self.account.lanes.get(name, {}) if self.account else {}
-        return partition_lines(name, lanes, self._inputs[name].source.idle_timeout, at)
+        idle = self.idle_partitions.get(name, ())
+        return partition_lines(name, lanes, self._inputs[name].source.idle_timeout, at, idle)
 
     def _ways_out(self, behind: list[str]) -> list[str]:
         calls = listed([f"db.advance_watermark('{name}', {self._target_argument})" for name in behind])

@@ -31,6 +31,7 @@ from eventide.plan.physical import (
     RankRows,
 )
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
+from eventide.plan.trigger import Trigger
 
 
 @dataclass
@@ -77,7 +78,10 @@ def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> Node:
         for number, input in enumerate(physical.inputs)
     ]
     name = physical.stream.name
-    return Node(f"Stream {name}", [("plan", physical.plan_id)], [_route(physical, finish)], "stream", name)
+    facts = [("plan", physical.plan_id)]
+    if physical.options.trigger != Trigger():
+        facts.append(("trigger", str(physical.options.trigger)))
+    return Node(f"Stream {name}", facts, [_route(physical, finish)], "stream", name)
 
 
 def _route(physical: Physical, below: Node) -> Node:

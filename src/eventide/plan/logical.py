@@ -13,6 +13,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.plan.joins import JoinBound
 from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
+from eventide.plan.trigger import Trigger
 from eventide.plan.windows import Frame, Window
 
 
@@ -297,6 +298,7 @@ class StreamOptions:
     checked_sums: bool = False  # whether a sum of integers that BIGINT cannot hold is an error, or wraps around
     # how long rows and payloads are kept that all have read, in microseconds; None: for ever. Changes no outcome
     keep: int | None = None
+    trigger: Trigger = field(default_factory=Trigger)  # when batches begin in the background; changes no outcome
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ class Engine:
                 if reads(source.connector).has_partitions
             },
             self._stream_tables(stream),
+            stream.options.trigger,
         )
         self._streams[stream.name] = running
         for sink in sinks:

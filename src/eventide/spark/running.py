@@ -20,6 +20,7 @@ from eventide.errors import EventideError, StreamFailedError, UnreadableFileErro
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence, least_watermark
 from eventide.plan.growing import growing
+from eventide.plan.trigger import Trigger
 from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
@@ -74,6 +75,7 @@ class RunningStream:
         shedding: Shedding | None = None,
         lanes: Mapping[str, LaneSilence] | None = None,
         tables: StreamTables | None = None,
+        trigger: Trigger | None = None,
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -89,6 +91,8 @@ class RunningStream:
         self.limits = limits
         self._judged = {name for name, spec in limits.items() if spec.needs_history}
         self._told: dict[str, int] = {}
+        self.trigger = trigger or Trigger()
+        self._own_pace: dict[str, Any] = {}  # Spark's trigger under which the query runs; empty: batch after batch
         self._shedding = shedding
         self._ended: int | None = None  # the last batch that was observed
         self._lanes = lanes or {}
@@ -114,7 +118,24 @@ class RunningStream:
         """Whether the query runs, or will when `keep_running` is called."""
         return self.is_active or self._need() is not None
 
-    def start(self, **trigger: bool) -> None:
+    def run(self) -> None:
+        """Run in the background as the stream's own trigger says, unless it does already, or has taken in all that
+        was there when it was told to.
+        """
+        pace = _spark_trigger(self.trigger)
+        if pace and self._own_pace == pace and self._query is not None and self.failed() is None:
+            return
+        if pace and self.is_active:
+            self.stop()
+        self.start(**pace)
+        self._own_pace = pace
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has taken in all that was there, and was told to end then."""
+        return self.trigger.ends and bool(self._own_pace) and not self.goes_on and self.failed() is None
+
+    def start(self, **trigger: Any) -> None:
         """`trigger` is one of Spark's; without it the query takes in what comes until it is stopped."""
         if self._jvm.has_ended:
             raise self._lost()
@@ -122,7 +143,9 @@ class RunningStream:
             self.stop()
         if self._query is not None:
             self._raise_if_failed()
-            return
+            if self.is_active or trigger:
+                return
+            self.stop()  # it has ended by its trigger
         self._is_told = False
         if self._tables is not None:
             self._tables.begin()
@@ -174,7 +197,9 @@ class RunningStream:
             self.backlog.publish(self._clock.micros())
 
     def process(self) -> None:
-        """Take in all that is there, and run the batches that close windows because of it."""
+        """Take in all that is there, and run the batches that close windows because of it, at once."""
+        if self._own_pace:
+            self.stop()
         self.start()
         self.publish()
         self._wait()
@@ -315,6 +340,7 @@ class RunningStream:
 
     def stop(self) -> None:
         query, self._query = self._query, None
+        self._own_pace = {}
         if query is None or self._jvm.has_ended:
             return
         self._note_watermark(query)
@@ -369,8 +395,10 @@ class RunningStream:
 
     def keep_running(self) -> None:
         """Start the query again if it has stopped at rows that need another plan."""
+        pace = self._own_pace
         if self._take_up_another_plan():
-            self.start()
+            self.start(**pace)
+            self._own_pace = pace
 
     def _need(self) -> Need | None:
         """What the plan lacks for the batch at which the query has stopped."""
@@ -414,7 +442,7 @@ class RunningStream:
     def _error(self) -> StreamingQueryException | None:
         return None if self._query is None or self._jvm.has_ended else self._query.exception()
 
-    def _run_to_end(self, **trigger: bool) -> None:
+    def _run_to_end(self, **trigger: Any) -> None:
         """Run the query until its trigger ends it."""
         self.start(**trigger)
         if self._query is None:
@@ -512,3 +540,10 @@ class RunningStream:
         if told is not None and told != self._watermark:
             self._watermark = told
             write_json(self._watermark_path, told)
+
+
+def _spark_trigger(trigger: Trigger) -> dict[str, Any]:
+    """As Spark takes it; empty for batch after batch."""
+    if trigger.ends:
+        return {"availableNow": True}
+    return {} if trigger.every is None else {"processingTime": f"{trigger.every // 1000} milliseconds"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,12 +20,18 @@ from eventide.eventtime.durations import parse_duration
 from eventide.plan.positions import parse_position
 from eventide.plan.side_output import KINDS, parse_rate
 from eventide.plan.sizes import parse_size
+from eventide.plan.trigger import parse_trigger
 from eventide.secrets import HELP, PLACEHOLDER, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
 
 MOST_SHARDS = 4096
 KEEP_WORDS = {"all": None, "none": 0}
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    "position": parse_position,
+    "size": parse_size,
+    "trigger": parse_trigger,
+}
 
 SOURCE_OPTIONS: Mapping[str, Option] = {
     "connector": Option(),
@@ -56,6 +62,7 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "fusion.enabled": Option("flag"),
     "fusion.max_depth": Option("count"),
     "results.keep": Option("keep"),
+    "trigger": Option("trigger"),
 }
 
 
@@ -318,9 +325,9 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
-    elif option.kind in ("position", "size"):
+    elif option.kind in _PARSERS:
         try:
-            parse_size(value) if option.kind == "size" else parse_position(value)
+            _PARSERS[option.kind](value)
         except OptionError as error:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":
