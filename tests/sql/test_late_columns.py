@@ -1,5 +1,5 @@
-"""Which packed columns only a late row needs: those that the operator does not use, where rows leave for no other reason
-that is known later.
+"""Which packed columns only a late row needs: those that the operator does not use, where rows leave for no reason
+but being late that is known later.
 """
 
 from __future__ import annotations
