@@ -25,6 +25,7 @@ from benchmarks.workloads import (
     Workload,
 )
 
+Files = dict[int, list[Path]]  # by batch
 FIRST_MS = 1_000_000_000_000
 COPY_OPTIONS = {"json": "FORMAT json", "parquet": "FORMAT parquet, ROW_GROUP_SIZE 131072"}
 
@@ -72,9 +73,9 @@ def plan(workload: Workload) -> Plan:
     return Plan(tuple(whole[: workload.warm_batches]), tuple(whole[workload.warm_batches :]), tuple(single), closing)
 
 
-def write(data: Data, spans: Iterable[Span], folder: Path) -> dict[int, list[Path]]:
+def write(data: Data, spans: Iterable[Span], folder: Path) -> Files:
     """The files of each batch. Their modification times are in order, since Spark's file source takes them by age."""
-    made: dict[int, list[Path]] = {}
+    made: Files = {}
     with duckdb.connect() as database:
         for span in spans:
             for part in range(span.files):

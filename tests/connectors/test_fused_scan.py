@@ -71,12 +71,20 @@ def write(folder: Path, number: int, format: str) -> None:
             f'[{{"k": "b", "v": 3, "ts": {number * 1000}}}]',
         ]
         hidden.write_text("\n".join(lines))
+    elif format == "csv":
+        lines = [",".join(_csv(row.get(name)) for name in ("k", "v", "d", "b", "ts")) for row in rows_of(number)]
+        lines[7:7] = ["a,twelve,,,5", "", "non,sense", f"b,+3,1e3,T,{number * 1000}", '"b\nb",3,-0.0,true,5']
+        hidden.write_text("\n".join(lines))
     else:
         schema = pa.schema(
             [("k", pa.string()), ("v", pa.int64()), ("d", pa.float64()), ("b", pa.bool_()), ("ts", pa.int64())]
         )
         pq.write_table(pa.Table.from_pylist(rows_of(number), schema=schema), hidden, row_group_size=70)
     hidden.rename(path)
+
+
+def _csv(value: Any) -> str:
+    return "" if value is None else json.dumps(value) if isinstance(value, bool | str) else str(value)
 
 
 def outcome(db: Database, stream: str = "o", *, ordered: bool = False) -> dict[str, Any]:
@@ -91,7 +99,11 @@ def outcome(db: Database, stream: str = "o", *, ordered: bool = False) -> dict[s
 
 
 @pytest.mark.parametrize(
-    ("name", "format"), [*((name, "json") for name in QUERIES), ("windows", "parquet"), ("in order", "parquet")]
+    ("name", "format"),
+    [
+        *((name, "json") for name in QUERIES),
+        *((name, format) for name in ("windows", "in order") for format in ("parquet", "csv")),
+    ],
 )
 def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path: Path, name: str, format: str) -> None:
     """The query, fused and not, side by side; the second round continues from the checkpoint."""
@@ -114,6 +126,23 @@ def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path:
         db.close()
     assert fused["rows"] and fused["side"] and (fused["accounts"]["late"] or name == "as they come")
     assert fused == plain
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_files_in_gzip_and_zstandard_are_read_by_tasks_and_by_spark(db: Database, tmp_path: Path, format: str) -> None:
+    for number, codec in enumerate(("gzip", "zstd")):
+        text = f'{{"v": {number}}}\n' if format == "json" else f"{number}\n"
+        path = tmp_path / f"{number}.{format}.{'gz' if codec == 'gzip' else 'zst'}"
+        with pa.CompressedOutputStream(str(path), codec) as out:
+            out.write(text.encode() * 3)
+    db.execute(f"""
+        CREATE SOURCE s (v BIGINT) WITH ('connector' = 'files', 'path' = '{tmp_path}', 'format' = '{format}');
+        CREATE STREAM fused AS SELECT v FROM s;
+        CREATE STREAM plain WITH ('fused_scan' = 'false') AS SELECT v FROM s""")
+    db.tick()
+    assert "fused: scan" in db.explain("fused") and " not fused: " in db.explain("plain")
+    for stream in ("fused", "plain"):
+        assert sorted(row["v"] for row in db.read(stream)) == [0, 0, 0, 1, 1, 1]
 
 
 STRUCTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,19 @@ from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
+from eventide.spark.patience import Patience
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.compaction import Keep, compact
 from eventide.storage.inbox import Entry
 from eventide.storage.texts import is_pending, next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
+_POOL = "spark.scheduler.pool"
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
 
 
@@ -43,6 +46,7 @@ class Need(Enum):
 
     DECODING = "decodes"  # Spark decodes lines that fused scans cannot
     GUARDS = "guards"  # rows for which an expression raises become errors
+    TIME = "time"  # nothing but another try
 
 
 class RunningStream:
@@ -97,6 +101,7 @@ class RunningStream:
         self._query: StreamingQuery | None = None
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
+        self._patience = Patience()
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -132,9 +137,21 @@ class RunningStream:
         if trigger:
             writer = writer.trigger(**trigger)
         try:
-            self._query = writer.start()
+            self._query = self._started(writer)
         except Exception as error:
             raise self._failure(error) from None
+
+    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+        """The query, with a pool of its own: Spark shares its cores between pools, and would else serve the streams of
+        a database one after the other.
+        """
+        context = self.compiled.frame.sparkSession.sparkContext
+        before: Any = context.getLocalProperty(_POOL)
+        context.setLocalProperty(_POOL, f"eventide {self.name}")
+        try:
+            return writer.start()
+        finally:
+            context.setLocalProperty(_POOL, before)
 
     def take_tables(self) -> None:
         """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
@@ -166,7 +183,21 @@ class RunningStream:
             self._wait()
         if self.beat():
             self._wait()
-        self.inbox.forget_old()
+        with self._publishing:
+            self.inbox.settle_all()
+
+    def read_upto(self, upstream: RunningStream) -> int:
+        """The newest batch of a stream that it reads which it will not ask for again."""
+        names = [name for name, output in self.backlog.upstreams.items() if output.results is upstream.router.results]
+        return min(self.inbox.settled.get(name, 0) for name in names) - 1
+
+    def compact(self, keep: Mapping[str, Keep], upto: float, fences: Iterable[int]) -> None:
+        """Forget what batches have taken in for good; put together what is stored up to batch `upto`, which all who
+        read it have passed.
+        """
+        with self._publishing:
+            self.inbox.settle(self.router.settled)
+        compact(self.router.results, keep, min(upto, self.router.side.delivered), self._clock.micros(), fences)
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
@@ -297,7 +328,7 @@ class RunningStream:
         self.stop()
         if not is_pending(self._folder / "spark"):
             return
-        self._query = self._writer().trigger(once=True).start()
+        self._query = self._started(self._writer().trigger(once=True))
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
@@ -313,6 +344,7 @@ class RunningStream:
     def _writer(self) -> DataStreamWriter:
         """The query, ready to start."""
         self.router.failure, self.router.has_given = None, False
+        self.router.watch.end()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
@@ -347,6 +379,8 @@ class RunningStream:
             return None
         if self.router.must_decode:
             return Need.DECODING
+        if self._patience.covers(self._report(error), next_batch(self._folder / "spark")):
+            return Need.TIME
         is_sparks = type(self.router.failure).__module__.startswith(("pyspark.", "py4j."))
         if self.compiled.guarded or self._is_beyond_guards or not is_sparks:
             return None
@@ -357,6 +391,11 @@ class RunningStream:
     def _take_up_another_plan(self) -> bool:
         """Make ready for the batch at which the query has stopped, if another plan may help."""
         need = self._need()
+        if need is Need.TIME:
+            _LOG.warning("stream %s: a Python process did not answer in time; the batch is tried again", self.name)
+            self._patience.use(next_batch(self._folder / "spark"))
+            self.stop()
+            return True
         try:
             compiled = None if need is None else self._replan(need)
         except EventideError:

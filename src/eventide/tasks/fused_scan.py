@@ -25,6 +25,7 @@ from eventide.eventtime.resolution import (
     IS_FUTURE,
     IS_UNDECODABLE,
     IS_UNPARSEABLE,
+    LEFT_OUT,
     ORDER,
 )
 from eventide.eventtime.time_range import EARLIEST_US, LATEST_US
@@ -33,6 +34,7 @@ from eventide.kernels.prefold import TimeBound
 from eventide.kernels.vector.columns import column
 from eventide.kernels.vector.text import is_readable, is_utf8, readable
 from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.csv_lines import CsvLines
 from eventide.tasks.digits import Mask, Places
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.file_errors import naming_file
@@ -132,7 +134,7 @@ class FusedScan:
     row.
     """
 
-    reader: JsonLines | RawLines | RowGroups | Messages
+    reader: JsonLines | RawLines | CsvLines | RowGroups | Messages
     resolution: Resolution
     condition: Expression | None
     packed: Packed
@@ -242,7 +244,7 @@ class FusedScan:
                 columns[NOW], columns[PRIORITY] = _all(at, rows.num_rows), pa.nulls(rows.num_rows, pa.string())
             return pa.table(columns)
         arrivals = pa.table(columns)
-        return arrivals if keeps is None else arrivals.filter(keeps)
+        return arrivals if keeps is None else _kept(arrivals, keeps)
 
     def _undecoded(self, where: str) -> pa.RecordBatch:
         """Tells that there are lines that only Spark can judge, and nobody behind the scan to do it."""
@@ -277,6 +279,21 @@ def _chosen(
     if chosen is None:
         return rows, known, undecodable
     return rows.filter(chosen), known.filter(chosen), None if undecodable is None else undecodable.filter(chosen)
+
+
+def _kept(rows: pa.Table, keeps: pa.Array) -> pa.Table:
+    """The rows that the filters keep, and the newest of the others if it is newer: its time counts all the same."""
+    kept = rows.filter(keeps)
+    newest, newest_kept = (
+        pc.max(column(each, TS).filter(pc.equal(column(each, HOW), DECLARED))).as_py() for each in (rows, kept)
+    )
+    if newest is None or newest == newest_kept:
+        return kept
+    place = pc.index(column(rows, TS), newest).as_py()
+    left_out = rows.slice(place, 1).set_column(
+        rows.column_names.index(HOW), HOW, pa.array([LEFT_OUT], rows.schema.field(HOW).type)
+    )
+    return pa.concat_tables([kept, left_out])
 
 
 def _judged(applies: Mapping[int, pa.Array | bool]) -> pa.Array:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, PROBLEMS
+from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, LEFT_OUT, PROBLEMS
 from eventide.eventtime.time_range import SHIFT_US
 from eventide.kernels.contract import CLAIM, DETAIL, PROBLEM, TS
 from eventide.kernels.prefold import Prefold, TimeBound
@@ -195,6 +195,7 @@ class Packing:
         how = column(rows, HOW)
         times = self._times(rows, how)
         lanes = self._lanes(rows, how) if self.lanes else []
+        rows, how, some_left_out = _taken(rows, how)
         rows, facts = _judged(rows, how)
         if self.carried is not None or self.lanes:
             rows = rows.drop_columns([name for name in (self.carried, LANE) if name in rows.column_names])
@@ -205,6 +206,8 @@ class Packing:
             packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(some, task)]
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
+        if some_left_out and not packed:
+            packed = [{"shard": self.numbers[0]}]  # nothing but the time of rows that the query does not take
         return [*[{**times, **row} for row in packed], *lanes]
 
     def _lanes(self, rows: pa.Table, how: pa.Array) -> list[dict[str, Any]]:
@@ -257,7 +260,7 @@ class Packing:
     def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:
         """For each row the watermark that it allows; NULL where it allows none."""
         own = pc.subtract(column(rows, TS), self.lag) if self.carried is None else column(rows, self.carried)
-        is_declared = pc.equal(how, DECLARED)
+        is_declared = _is_declared(how)
         return own if pc.all(is_declared).as_py() else pc.if_else(is_declared, own, pa.scalar(None, pa.int64()))
 
     def _folded(
@@ -299,8 +302,8 @@ class Packing:
         without a time must not make history late.
         """
         ts = column(rows, TS)
-        top: int | None = pc.max(ts.filter(pc.less_equal(how, FROM_PROCESSING))).as_py()
-        declared = pc.equal(how, DECLARED)
+        declared = _is_declared(how)
+        top: int | None = pc.max(ts.filter(pc.or_(declared, pc.less_equal(how, FROM_PROCESSING)))).as_py()
         if self.told:
             claim = None
         elif self.carried is None:
@@ -319,6 +322,18 @@ class Packing:
 def as_batch(packed: list[dict[str, Any]], schema: pa.Schema = PACKED) -> pa.RecordBatch:
     arrays = [pa.array([row.get(field.name) for row in packed], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _is_declared(how: pa.Array) -> pa.Array:
+    return pc.or_(pc.equal(how, DECLARED), pc.equal(how, LEFT_OUT))
+
+
+def _taken(rows: pa.Table, how: pa.Array) -> tuple[pa.Table, pa.Array, bool]:
+    """The rows that the query takes, their HOW, and whether there are others."""
+    if pc.max(how).as_py() != LEFT_OUT:
+        return rows, how, False
+    is_taken = pc.not_equal(how, LEFT_OUT)
+    return rows.filter(is_taken), how.filter(is_taken), True
 
 
 def _judged(rows: pa.Table, how: pa.Array) -> tuple[pa.Table, dict[str, int]]:

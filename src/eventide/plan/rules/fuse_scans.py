@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from eventide.connectors.registry import reads
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
 from eventide.plan.fusion import scan_stages, too_deep
@@ -17,8 +18,6 @@ from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 from eventide.tasks.struct_types import arrow_type
-
-_SCANNED = {"files": ("json", "parquet"), "kafka": ("json", "raw")}  # connectors, and the formats that tasks can decode
 
 
 def fuse_scans(plan: Physical) -> Physical:
@@ -29,7 +28,7 @@ def _judged(plan: Physical, input: Input) -> Input:
     connector = input.source.connector
     if connector == "stream":
         return input
-    if connector not in _SCANNED:
+    if not reads(connector).decoded_in_tasks:
         return replace(input, not_fused=f"{connector} rows are decoded by Spark")
     try:
         return replace(input, fusion=_fusion(plan, input))
@@ -97,7 +96,7 @@ def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -
 
 def _check_format(source: Source) -> None:
     format = source.options.get("format", "json")
-    if format not in _SCANNED[source.connector]:
+    if format not in reads(source.connector).decoded_in_tasks:
         raise NotPortableError(f"{format} is decoded by Spark")
     if source.connector != "files":
         return
@@ -134,7 +133,7 @@ def _is_known(parser: EpochUnit | Iso8601 | SparkTimestamp | CustomParser, type:
         case EpochUnit():
             return type in WHOLE
         case Iso8601():
-            return type == "string" and format == "json"
+            return type == "string" and format in ("json", "csv")
         case SparkTimestamp():
             return type == "timestamp"
         case _:
