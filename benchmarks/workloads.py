@@ -177,7 +177,7 @@ def clicks(keys: int, *, nested: bool = False, road: str = FUSED, gzipped: bool 
     )
     data = Data(keys=keys, clicks=True, nested=nested, gzipped=gzipped)
     name = f"{', '.join(words)}, {label(keys)} keys"
-    return Workload(name, data, batch_rows=400_000, batches=3, road=road)
+    return Workload(name, data, batch_rows=MILLION if road == FUSED else 400_000, batches=3, road=road)
 
 
 CLICKS = tuple(clicks(keys, nested=nested) for nested in (False, True) for keys in (1_000, 100_000))

@@ -212,6 +212,8 @@ class FusedScan:
         known = pa.table(columns)
         needy = self.packing.needs_originals(known, bound)
         if needy is None:
+            if arrival.whole is not None:
+                rows = arrival.whole(np.ones(rows.num_rows, np.bool_))
             yield self._with_columns(rows, known, undecodable, at, self.packed)
             return
         if not needy.all():
