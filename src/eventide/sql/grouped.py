@@ -13,9 +13,10 @@ from eventide.plan.logical import AggregateCall, Named, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
 from eventide.plan.shedding import SHED_RATIO, SHED_WEIGHT
-from eventide.plan.windows import Unbounded, Window
+from eventide.plan.windows import Calendar, PanedWindow, Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
+from eventide.sql.conjuncts import conjunction
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.naming import output_name
@@ -45,6 +46,7 @@ from eventide.sql.window_functions import (
     window_of_clause,
     window_of_table,
 )
+from eventide.sql.window_tables import without_made
 
 STRUCT = "named_struct('start', window_start, 'end', window_end)"
 
@@ -77,7 +79,9 @@ def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: i
     """The query as a window aggregation. Without a window, groups are emitted again whenever they change, and kept
     for `state_ttl`.
     """
-    grouping = _read_grouping(select, scope)
+    of_windows, table = scope.where, scope.window
+    grouping = _read_grouping(select, without_made(scope), table)
+    scope = without_made(scope)
     window, time = _window_and_time(grouping, scope, select)
     mode = emit.mode or (EmitMode.CHANGES if emit.is_inner and window is None else EmitMode.ON_WINDOW_CLOSE)
     if window is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
@@ -87,7 +91,7 @@ def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: i
         check_window_of_changes(window, scope.op, grouping.window.span if grouping.window else select.span)
     lowering = _Lowering(select, scope, grouping, window, time, mode)
     outputs = lowering.outputs()
-    having = lowering.having(outputs)
+    having = conjunction([each for each in (of_windows, lowering.having(outputs)) if each is not None])
     return WindowAggregate(
         scope.relation,
         scope.logical_columns(),
@@ -124,9 +128,13 @@ def _no_window(select: SelectNode) -> SqlError:
     return place.error(f"there is no window, and {UNBOUNDED}", ADD_WINDOW)
 
 
-def _read_grouping(select: SelectNode, scope: Scope) -> _Grouping:
-    """Keys and the one window of GROUP BY, of a window table in FROM, or of a WINDOW clause."""
+def _read_grouping(select: SelectNode, scope: Scope, table: PanedWindow | Calendar | None) -> _Grouping:
+    """Keys and the one window of GROUP BY, of a window table in FROM, or of a WINDOW clause; `table` is the window of a
+    table function in a subquery.
+    """
     grouping = _Grouping()
+    if table is not None:
+        grouping.window = WindowCall(table, None, select.source.span)
     if isinstance(select.source, WindowTable):
         grouping.window = window_of_table(select.source)
     if select.window is not None:
@@ -136,6 +144,8 @@ def _read_grouping(select: SelectNode, scope: Scope) -> _Grouping:
         _read_group_item(item, select, scope, grouping, bounds)
     if isinstance(select.source, WindowTable):
         _check_window_table(select, select.source, scope, grouping, bounds)
+    if table is not None:
+        _check_bounds(select, select.source.span, bounds)
     return grouping
 
 
@@ -220,12 +230,7 @@ def _whole_call(span: Span) -> Call | None:
 def _check_window_table(
     select: SelectNode, table: WindowTable, scope: Scope, grouping: _Grouping, bounds: set[str]
 ) -> None:
-    if bounds != {"window_start", "window_end"}:
-        place = select.group_span or table.span
-        raise place.error(
-            "a window table needs both window_start and window_end in GROUP BY",
-            "write GROUP BY window_start, window_end, ...",
-        )
+    _check_bounds(select, table.span, bounds)
     if table.function != "session":
         if table.partition:
             raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in GROUP BY")
@@ -234,6 +239,14 @@ def _check_window_table(
     if partition != {key.sql for key in grouping.keys}:
         help = "write SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), gap) and GROUP BY window_start, window_end, k"
         raise table.span.error("sessions are made per key, so PARTITION BY and GROUP BY must name the same keys", help)
+
+
+def _check_bounds(select: SelectNode, table: Span, bounds: set[str]) -> None:
+    if bounds != {"window_start", "window_end"}:
+        raise (select.group_span or table).error(
+            "a window table needs both window_start and window_end in GROUP BY",
+            "write GROUP BY window_start, window_end, ...",
+        )
 
 
 class _Lowering:

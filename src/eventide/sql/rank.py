@@ -48,7 +48,9 @@ def lower_rank(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int 
             "one SELECT puts its rows into one order", "ask for the other place in another stream"
         )
     over = overs[0]
-    problem = _not_of_windows(over, scope)
+    problem = _not_of_windows(over, scope) if scope.window is None else None
+    if scope.window is not None:
+        _check_partition(over, scope)
     windowed = problem is None
     if problem is not None and not emit.is_inner and emit.mode is not EmitMode.CHANGES:
         raise problem
@@ -66,15 +68,36 @@ def lower_rank(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int 
         scope.relation,
         scope.logical_columns(),
         over.function,
-        tuple(rewrite(part, columns_of(scope)) for part in over.partition),
+        tuple(rewrite(part, columns_of(scope)) for part in over.partition if _bound(part, scope) is None),
         tuple(sort_item(part, scope) for part in over.order),
         tuple(outputs),
+        where=scope.where,
         time=carried_time(scope),
         windowed=windowed,
-        latest_first=not windowed and _is_latest_first(over, scope),
+        latest_first=(not windowed or scope.window is not None) and _is_latest_first(over, scope),
         ttl=None if windowed else state_ttl,
         changes=scope.changes,
+        window=scope.window,
     )
+
+
+def _bound(part: Span, scope: Scope) -> str | None:
+    """The column of the scope's own window that a part of PARTITION BY is, if it is one."""
+    reference = single_reference(part)
+    found = None if reference is None else resolve(scope, reference)
+    return found[0].name.lower() if found is not None and found[0].is_made else None
+
+
+def _check_partition(over: _Over, scope: Scope) -> None:
+    """Rows that a table function puts into windows are ranked within these."""
+    names = {_bound(part, scope) for part in over.partition}
+    if not {"window_start", "window_end"} <= names and WINDOW_TIME not in names:
+        raise over.span.error("rows of different windows cannot be ranked together", _HELP)
+    if scope.op is not None:
+        raise over.span.error(
+            "rows of this change log can be taken back, also when their window has closed",
+            "rank the rows that it comes from, or leave the window out and write EMIT CHANGES",
+        )
 
 
 def check_places(query: Rank, select: SelectNode) -> None:

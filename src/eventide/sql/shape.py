@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventide.sql.aggregate_calls import find_aggregates
-from eventide.sql.syntax import JoinNode, SelectNode, SubqueryRef, WindowTable
+from eventide.sql.syntax import JoinNode, SelectNode, SubqueryRef
 from eventide.sql.tokens import Span, word
 
 
@@ -13,11 +13,6 @@ def aggregates(select: SelectNode) -> bool:
         return True
     found = [each for item in select.items if not item.star for each in find_aggregates(item.expression)]
     return any(each.over is None for each in found)
-
-
-def is_grouped(select: SelectNode) -> bool:
-    """The same; a window table counts too, since it is there to be grouped by."""
-    return aggregates(select) or isinstance(select.source, WindowTable)
 
 
 def ranks(select: SelectNode) -> bool:
@@ -41,7 +36,7 @@ def has_over(span: Span) -> bool:
 
 def keeps_state(select: SelectNode) -> bool:
     """Whether a SELECT needs an operator of its own; others filter and compute, and are merged into their reader."""
-    is_operator = is_grouped(select) or select.order_by is not None or isinstance(select.source, JoinNode)
+    is_operator = aggregates(select) or select.order_by is not None or isinstance(select.source, JoinNode)
     return is_operator or _has_over(select)
 
 
