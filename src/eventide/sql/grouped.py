@@ -20,7 +20,7 @@ from eventide.sql.conjuncts import conjunction
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.naming import output_name
-from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED
+from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED, star_columns
 from eventide.sql.scope import (
     Reference,
     Scope,
@@ -36,7 +36,7 @@ from eventide.sql.scope import (
     unknown_column,
 )
 from eventide.sql.syntax import EmitNode, SelectItem, SelectNode, WindowTable
-from eventide.sql.tokens import Call, Edit, Span, calls
+from eventide.sql.tokens import Call, Edit, Span, calls, word
 from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
     UNSUPPORTED_BOUNDS,
@@ -122,6 +122,12 @@ def _window_and_time(grouping: _Grouping, scope: Scope, select: SelectNode) -> t
 
 def _no_window(select: SelectNode) -> SqlError:
     place = select.group_span
+    if select.distinct is not None:
+        is_union = word(select.distinct.tokens[0]) == "UNION"
+        instead = "write UNION ALL" if is_union else "select window_start, window_end of a window table, too"
+        raise select.distinct.error(
+            f"there is no window, and {UNBOUNDED}", f"{instead}, or add EMIT ON UPDATE to be told once of every row"
+        )
     if place is None:
         found = [found for item in select.items if not item.star for found in find_aggregates(item.expression)]
         place = found[0].span if found else select.having or select.span
@@ -142,11 +148,27 @@ def _read_grouping(select: SelectNode, scope: Scope, table: PanedWindow | Calend
     bounds: set[str] = set()
     for item in select.group_by:
         _read_group_item(item, select, scope, grouping, bounds)
+    if select.distinct is not None:
+        _read_distinct(select, scope, grouping, bounds, table is not None)
     if isinstance(select.source, WindowTable):
         _check_window_table(select, select.source, scope, grouping, bounds)
     if table is not None:
         _check_bounds(select, select.source.span, bounds)
     return grouping
+
+
+def _read_distinct(select: SelectNode, scope: Scope, grouping: _Grouping, bounds: set[str], in_windows: bool) -> None:
+    """Everything that is selected is a key."""
+    for item in select.items:
+        if not item.star:
+            _read_group_item(item.expression, select, scope, grouping, bounds)
+            continue
+        if in_windows or isinstance(select.source, WindowTable):
+            bounds |= {WINDOW_START, WINDOW_END}
+        for column in star_columns(scope, item):
+            grouping.keys.append(_Key(quoted(column.name), item.expression, column.called, column.name))
+            if column.bound is not None:
+                grouping.bounds[column.bound.which] = column
 
 
 def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Grouping, bounds: set[str]) -> None:
@@ -262,6 +284,9 @@ class _Lowering:
     def outputs(self) -> list[Named]:
         outputs: list[Named] = []
         for item in self.select.items:
+            if item.star and self.select.distinct is not None:
+                outputs += self._all(item)
+                continue
             if item.star:
                 raise item.expression.error(
                     "* cannot be used in a query with a window",
@@ -277,6 +302,13 @@ class _Lowering:
             if twice is not None:
                 raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
         return outputs
+
+    def _all(self, item: SelectItem) -> list[Named]:
+        """SELECT DISTINCT *: what there is, and the bounds of a window table, are keys."""
+        numbers = {key.column: number for number, key in enumerate(self.keys)}
+        found = [Named(column.called, f"__k{numbers[column.name]}") for column in star_columns(self.scope, item)]
+        has_bounds = not self.is_by_columns and not isinstance(self.window, Unbounded)
+        return found + [Named(which, which) for which in (WINDOW_START, WINDOW_END) if has_bounds]
 
     def having(self, outputs: list[Named]) -> str | None:
         if self.select.having is None:
