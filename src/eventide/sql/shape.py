@@ -19,11 +19,12 @@ def aggregates(select: SelectNode) -> bool:
 
 def _is_within_over(aggregate: Span, span: Span) -> bool:
     """Whether an aggregate stands in the parentheses of OVER: it is that of a group which is ranked."""
-    for index, token in enumerate(span.tokens[:-1]):
-        if word(token) == "OVER" and is_open(span.tokens[index + 1]):
-            if span.part(index + 1, closing(span, index + 1) + 1).covers(aggregate.start, aggregate.end):
-                return True
-    return False
+    opened = [
+        index + 1
+        for index, token in enumerate(span.tokens[:-1])
+        if word(token) == "OVER" and is_open(span.tokens[index + 1])
+    ]
+    return any(span.part(first, closing(span, first) + 1).covers(aggregate.start, aggregate.end) for first in opened)
 
 
 def ranks(select: SelectNode) -> bool:
