@@ -13,11 +13,14 @@ from eventide.plan.joins import SameWindow
 from eventide.plan.logical import (
     Explode,
     Filter,
+    Forward,
     Join,
     JoinSide,
     Lookup,
     Named,
+    Over,
     Project,
+    Rank,
     Relation,
     Scan,
     Stream,
@@ -89,12 +92,20 @@ def roles_of(stream: Stream, streams: Streams) -> Roles:
         return _passed(query.outputs, _of_pairs(query, streams))
     below = _timed(_of_relation(query.input, streams), query.time if stream.options.event_time else "")
     if not isinstance(query, WindowAggregate):
-        return _passed(query.outputs, below)
+        return _passed(query.outputs, {**below, **_of_table(query)})
     keys = {f"__k{number}": below[key.sql] for number, key in enumerate(query.keys) if key.sql in below}
     known: dict[str, Role] = {name: role for name, role in keys.items() if isinstance(role, WindowBound)}
     if not known and not isinstance(query.window, Slide | Unbounded):
         known = {which: WindowBound(which, query.window, True) for which in (WINDOW_START, WINDOW_END)}
     return _passed(query.outputs, known)
+
+
+def _of_table(query: Forward | Rank | Over) -> Roles:
+    """The bounds of windows into which a table function has put the rows; of places, rows come when these end."""
+    window = None if isinstance(query, Over) else query.window
+    if window is None:
+        return {}
+    return {which: WindowBound(which, window, isinstance(query, Rank)) for which in (WINDOW_START, WINDOW_END)}
 
 
 def _passed(columns: tuple[Named, ...], below: Roles) -> Roles:

@@ -105,8 +105,9 @@ def _finish(physical: Physical, types: Mapping[str, str], fused: Fused | None) -
 def _operator(physical: Physical, types: Mapping[str, str]) -> Node:
     facts: list[tuple[str, str]] = []
     match physical.operator:
-        case ForwardRows(ordered=ordered):
+        case ForwardRows(ordered=ordered, window=window):
             title = "Forward in event-time order" if ordered else "Forward as rows come"
+            title += "" if window is None else f", once for every window: {window_text(window)}"
         case AggregateWindows(window=window, aggregates=aggregates):
             title = f"Window {window_text(window)}"
             keys = physical.inputs[0].keys
@@ -118,7 +119,10 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> Node:
         case RankRows(function=function, order=order):
             partition = [key.name for key in physical.inputs[0].keys]
             title = f"Place by {rank_text(function, partition, [(key.column, key.descending) for key in order])}"
-            told = physical.operator.told
+            told, window = physical.operator.told, physical.operator.window
+            if window is not None:
+                title += f", in every window: {window_text(window)}"
+                facts.append(("emit", emit_text(physical.emit)))
             if told is not None:
                 facts.append(("places", f"{told.first} to {told.last}, every change told"))
                 facts += [] if told.ttl is None else [("partitions kept for", format_duration(told.ttl))]

@@ -21,7 +21,7 @@ from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
 from eventide.plan.late_columns import late_only_columns
-from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
+from eventide.plan.physical import AggregateWindows, EventTimeWatermark, Input, Physical
 from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze
@@ -37,7 +37,7 @@ from eventide.spark.sharding import shard_numbers
 from eventide.spark.task_output import OutputForm
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
 from eventide.tasks.portable import NotPortableError
-from eventide.tasks.select_list import Finish, OutputTimes, WindowIds, finish
+from eventide.tasks.select_list import WINDOW_ID, Finish, OutputTimes, WindowIds, finish
 from eventide.tasks.surveying import Surveying
 
 
@@ -130,7 +130,7 @@ def compile_stream(
     if by_tasks is None:
         sums = checked_sums(physical, analyzed.results)
         main = StructType([StructField(f.name, WIDE) if f.name in sums else f for f in analyzed.main.fields])
-        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(origin.plan_id)
+        decorate = WindowIds(origin.plan_id) if WINDOW_ID in main.names else None
         unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(main))
         frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)

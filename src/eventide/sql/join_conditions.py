@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eventide.errors import suggest
@@ -10,7 +9,7 @@ from eventide.plan.joins import Asof, JoinBound, OverlappingSessions
 from eventide.plan.logical import Filter, Relation
 from eventide.plan.modes import JoinKind
 from eventide.plan.names import quoted
-from eventide.sql.conjuncts import comparison
+from eventide.sql.conjuncts import comparison, conjunction
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_windows import Conditions
 from eventide.sql.scope import Lookup, rewrite, single_reference
@@ -78,14 +77,6 @@ def sort_conditions(scope: JoinScope, conditions: Conditions, bound: JoinBound, 
     for condition in conditions.where:
         _sort(condition, scope.behind(), made, made.where, above, by_where, is_key=as_on)
     return made
-
-
-def conjunction(conditions: Iterable[str]) -> str | None:
-    """All conditions as one, each once; None if there is none."""
-    listed = list(dict.fromkeys(conditions))
-    if len(listed) < 2:
-        return listed[0] if listed else None
-    return " AND ".join(f"({condition})" for condition in listed)
 
 
 def _sort(

@@ -8,10 +8,10 @@ from functools import reduce
 from eventide.plan.logical import Join, JoinSide, Named
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.aggregate_calls import refuse_aggregates
-from eventide.sql.conjuncts import conjuncts
+from eventide.sql.conjuncts import conjunction, conjuncts
 from eventide.sql.emits import AT_CLOSE, of_join
 from eventide.sql.join_bounds import Bounded, BoundFinder, Emission
-from eventide.sql.join_conditions import Sorted, conjunction, sort_conditions
+from eventide.sql.join_conditions import Sorted, sort_conditions
 from eventide.sql.join_outputs import AboveJoin, join_outputs, refuse_windows
 from eventide.sql.join_pairs import Names, pair_columns, pair_scope
 from eventide.sql.join_scope import JoinScope

@@ -194,6 +194,9 @@ class SelectNode:
     window: WindowClause | None = None
     watermark: Watermark | None = None
     order_by: Span | None = None
+    distinct: Span | None = None  # the word, or the UNION that means it: grouped by all that it selects
+    qualify: Span | None = None
+    named: Mapping[str, str] = field(default_factory=dict)  # columns below that expressions within OVER stand for
 
 
 @dataclass(frozen=True, eq=False)
