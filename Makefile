@@ -15,7 +15,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 # The tests of the postgres sink and of kafka are skipped where no server is available.
 WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh &&
 
-.PHONY: help setup demo demo-overload test test-slow test-cluster test-versions test-pure lint bench bench-bar bench-limits nexmark soak soak-cluster soak-overload clean
+.PHONY: help setup demo demo-overload test test-slow test-cluster test-versions test-pure lint bench bench-bar bench-limits nexmark soak soak-cluster soak-overload clean bench-kafka soak-kafka
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -68,11 +68,17 @@ bench: setup $(BENCH_READY) $(ARCHIVE) ## every workload compared with native Sp
 bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads with a bar, each ratio next to its bar; fails if one falls short
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
 
+bench-kafka: setup $(BENCH_READY) $(ARCHIVE) ## one topic, read by Eventide and by native Spark; needs Maven
+	@$(WITH_JAVA) $(WITH_SERVERS) $(BIN)/python benchmarks/kafka.py $(BENCH_ARGS)
+
 nexmark: setup $(BENCH_READY) $(ARCHIVE) ## the queries of Nexmark beside native Spark, every answer checked; NEXMARK_ARGS="--flink PYTHON" adds Flink
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.nexmark $(NEXMARK_ARGS)
 
 soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or repeated
 	@$(WITH_JAVA) $(WITH_SERVERS) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
+
+soak-kafka: setup $(ARCHIVE) ## the same with Kafka in and Kafka out, the broker killed as well; read by a consumer of its own
+	@$(WITH_JAVA) $(WITH_SERVERS) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_kafka.py
 
 soak-cluster: setup ## a cluster on this machine whose parts are killed at random for SOAK_SECONDS
 	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_cluster.py

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from eventide.spark.refreshing import Refreshing
 from eventide.sql.catalog import Catalog
+from eventide.storage.compaction import Keep
 from eventide.storage.spool import Spools
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ _HEARTBEAT_SECONDS = 0.25
 _STARTED_AT_ONCE = (
     2  # streams: each starts Python processes, and Spark waits only ten seconds for one, even on a busy machine
 )
+_COMPACT_SECONDS = 5.0
 _SIDE_SINK_SECONDS = 2.0  # how long a tick waits for side sinks, unless they fail
 
 
@@ -31,6 +34,7 @@ class Streams:
         self._guard = guard
         self._refreshing = Refreshing(engine.tables, lambda: list(catalog.tables.values()))
         self.is_live = False
+        self._compact_at = 0.0
         self._clock: threading.Thread | None = None
 
     def open(self, name: str) -> RunningStream:
@@ -52,6 +56,7 @@ class Streams:
                 _process_together(streams)
             if not self._send_back():
                 break
+        self._compact()
         for stream in self._opened():
             stream.router.side.wait(_SIDE_SINK_SECONDS)
 
@@ -121,7 +126,28 @@ class Streams:
                         stream.beat()
                     if stream.reads:
                         stream.publish()  # a stream that it reads may have got further without giving anything
+                if self.is_live and time.monotonic() >= self._compact_at:
+                    self._compact()
             time.sleep(_HEARTBEAT_SECONDS)
+
+    def _compact(self) -> None:
+        """Let streams put together, and forget, what all who read them have taken in for good."""
+        self._compact_at = time.monotonic() + _COMPACT_SECONDS
+        opened = self._opened()
+        for stream in opened:
+            read_by = [reader.read_upto(stream) for reader in opened if stream in reader.reads]
+            stream.compact(self._keeps(stream), min(read_by, default=math.inf), self._engine.replayed(stream.name))
+        for source in self._catalog.sources.values():
+            readers = [stream for stream in opened if source.name in stream.backlog.spools]
+            if source.keep is not None and readers:
+                taken = min(stream.inbox.settled.get(source.name, 0) for stream in readers)
+                self._spools.spool(source.name).forget(taken, time.time_ns() // 1000 - source.keep)
+
+    def _keeps(self, stream: RunningStream) -> dict[str, Keep]:
+        """How long a stream's rows and payloads are kept. The rows of an inner stream are for its reader only."""
+        kept = stream.compiled.physical.options.keep
+        is_inner = stream.name not in self._catalog.streams
+        return {"main": Keep(0 if is_inner else kept), "side": Keep(kept)}
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""

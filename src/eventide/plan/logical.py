@@ -47,6 +47,9 @@ class Source:
     messages: tuple[EventTime, ...] = ()  # one per message, where rows hold several; `event_time` is then the first
     dedup: Dedup | None = None
     idle_timeout: int | None = None
+    keep: int | None = (
+        None  # how long written rows are kept that all streams have taken, in microseconds; None: for ever
+    )
     max_future_skew: int = 300_000_000
     refuses_empty_rows: bool = False  # whether a row in which every declared column is NULL is an error
     admission: AdmissionSpec | None = None  # None: every row is admitted
@@ -292,6 +295,8 @@ class StreamOptions:
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
     fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
     checked_sums: bool = False  # whether a sum of integers that BIGINT cannot hold is an error, or wraps around
+    # how long rows and payloads are kept that all have read, in microseconds; None: for ever. Changes no outcome
+    keep: int | None = None
 
 
 @dataclass(frozen=True)

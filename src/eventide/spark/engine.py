@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,10 @@ from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
 from eventide.connectors.files.listing import Listing
 from eventide.connectors.files.waiting import TAKEN, FilesWaiting
+from eventide.connectors.files.write import FilesSink
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
+from eventide.connectors.registry import reads
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, OptionError, SqlError
@@ -36,7 +38,7 @@ from eventide.plan.difference import canonical, difference
 from eventide.plan.fusion import Fused
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import PARTITIONED, plan, plan_id
+from eventide.plan.planner import plan, plan_id
 from eventide.plan.reads import sources_of, tables_of, window_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
@@ -46,7 +48,7 @@ from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.backlog import Backlog
 from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, Origin, compile_stream
-from eventide.spark.inputs import check_source, unfused
+from eventide.spark.inputs import unfused
 from eventide.spark.moving import follow
 from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
@@ -56,6 +58,7 @@ from eventide.spark.side_channel import Channel
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
 from eventide.spark.tables import StreamTables, TableReader
+from eventide.spark.task_output import OutputForm
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
@@ -103,6 +106,7 @@ class Engine:
         self._streams: dict[str, RunningStream] = {}
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
+        self.listeners: list[Callable[[str, Account], object]] = []  # told of each batch of every stream
 
     def open(
         self,
@@ -124,9 +128,11 @@ class Engine:
         names = tuple(input.source.name for input in physical.inputs)
         heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
+        results.tidy()
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
-        router = self._router(stream.name, results, names, bound, side, compiled)
+        router = self._router(stream, results, names, bound, side, compiled)
+        router.listeners = self.listeners
         read = {input.source.name: input.source for input in physical.inputs}
         running = RunningStream(
             stream.name,
@@ -144,7 +150,7 @@ class Engine:
             {
                 source.name: LaneSilence(source.idle_timeout)
                 for source in read.values()
-                if source.connector in PARTITIONED
+                if reads(source.connector).has_partitions
             },
             self._stream_tables(stream),
         )
@@ -209,7 +215,7 @@ class Engine:
 
     def _router(
         self,
-        name: str,
+        stream: logical.Stream,
         results: Results,
         sources: tuple[str, ...],
         bound: TimeBoundFile | None,
@@ -217,9 +223,8 @@ class Engine:
         compiled: Compiled,
     ) -> Router:
         """What takes the batches of a stream."""
-        return StoringRouter(
-            name, results, sources, bound, side, outputs=compiled.outputs, originals=compiled.originals
-        )
+        form = OutputForm(compiled.outputs, compiled.originals, stream.routes)
+        return StoringRouter(stream.name, results, sources, bound, side, form=form)
 
     def _sinks(self, stream: str, late: bool) -> list[Sink]:
         """The sinks that take the rows of an open stream, or its late rows."""
@@ -267,8 +272,15 @@ class Engine:
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
         writer = open_sink(sink, read_json(self._layout.plan(stream.name))["identity"])
+        if isinstance(writer, FilesSink):
+            writer.tidy()
         if writer is not None:
             self._sinks(stream.name, late=sink.stream != stream.name).append(writer)
+
+    def replayed(self, stream: str) -> list[int]:
+        """The last batch whose late rows were replayed, if any were."""
+        folder = self._layout.replay(stream)
+        return [Replays(folder).upto] if folder.exists() else []
 
     def foreach(self, stream: logical.Stream, function: Function, late: bool) -> None:
         """Let `function` take what `stream` gives, or its late rows, from its next batch on."""
@@ -483,8 +495,7 @@ def _is_load_measured(source: logical.Source) -> bool:
 
 def _check_sources(physical: Physical) -> None:
     for input in physical.inputs:
-        if input.source.connector in ("files", "kafka"):
-            check_source(with_secrets(input.source))
+        reads(input.source.connector).ready(with_secrets(input.source))
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from eventide.connectors.contract import SourceContext, TableFiles
-from eventide.connectors.files.table import read_table
+from eventide.connectors.registry import TABLES
 from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Stream
@@ -86,7 +86,7 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     physical = plan(stream)
     spark = _session(frames)
     _refuse_heartbeat(physical)
-    tables = {name: read_table(spark, table) for name, table in tables_of(stream.query).items()}
+    tables = {name: TABLES[table.connector].read(spark, table) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
     context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
     # nobody would start the query again with guards if it stopped for lack of them; they need a JVM
@@ -165,6 +165,7 @@ class DeliveringRouter(Router):
             found = [
                 row[0] for row in kept.where((F.col(TAG) == "account") | is_failed_result).select(ACCOUNT).collect()
             ]
+            self.watch.lap("compute")
             accounts = [account for account in found if account is not None]
             if accounts and not self.results.has(batch):
                 self._deliver(kept, self._account(batch, accounts, len(found) - len(accounts)))
@@ -174,6 +175,8 @@ class DeliveringRouter(Router):
     def _deliver(self, frame: DataFrame, account: Account) -> None:
         if self.sink is not None:
             self.sink(main_rows(frame), side_rows(frame), account)
+        self.watch.lap("sinks")
+        account.took = self.watch.took(account.began)
         self.results.write(_NOTHING, _NOTHING, account)
 
 
@@ -212,14 +215,14 @@ class _FrameEngine(Engine):
 
     def _router(
         self,
-        name: str,
+        stream: Stream,
         results: Results,
         sources: tuple[str, ...],
         bound: TimeBoundFile | None,
         side: SideOutput,
         compiled: Compiled,
     ) -> Router:
-        return DeliveringRouter(name, results, sources, bound, side, sink=self._sink)
+        return DeliveringRouter(stream.name, results, sources, bound, side, sink=self._sink)
 
 
 def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | None) -> FluentQuery:

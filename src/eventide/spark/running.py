@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.compaction import Keep, compact
 from eventide.storage.inbox import Entry
 from eventide.storage.texts import is_pending, next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
@@ -179,7 +180,21 @@ class RunningStream:
             self._wait()
         if self.beat():
             self._wait()
-        self.inbox.forget_old()
+        with self._publishing:
+            self.inbox.settle_all()
+
+    def read_upto(self, upstream: RunningStream) -> int:
+        """The newest batch of a stream that it reads which it will not ask for again."""
+        names = [name for name, output in self.backlog.upstreams.items() if output.results is upstream.router.results]
+        return min(self.inbox.settled.get(name, 0) for name in names) - 1
+
+    def compact(self, keep: Mapping[str, Keep], upto: float, fences: Iterable[int]) -> None:
+        """Forget what batches have taken in for good; put together what is stored up to batch `upto`, which all who
+        read it have passed.
+        """
+        with self._publishing:
+            self.inbox.settle(self.router.settled)
+        compact(self.router.results, keep, min(upto, self.router.side.delivered), self._clock.micros(), fences)
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
@@ -326,6 +341,7 @@ class RunningStream:
     def _writer(self) -> DataStreamWriter:
         """The query, ready to start."""
         self.router.failure, self.router.has_given = None, False
+        self.router.watch.end()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")

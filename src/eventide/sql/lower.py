@@ -276,6 +276,7 @@ def _stream_options(options: Options) -> StreamOptions:
         options.flag("fused_scan") is not False,
         depth_of(options.flag("fusion.enabled"), options.count("fusion.max_depth")),
         options.text("sum.overflow") == "error",
+        options.keep("results.keep"),
     )
 
 
