@@ -120,8 +120,8 @@ class Executors:
         """Executors see a folder that tasks read or write; `what` it is, in words."""
         if not self.are_elsewhere or str(folder) in self._seen:
             return
-        some = next((str(path) for path in sorted(folder.iterdir())), str(folder)) if folder.is_dir() else str(folder)
-        self._need_paths({some: what})
+        some = next(folder.iterdir(), folder) if folder.is_dir() else folder
+        self._need_paths({str(some): what})
         self._seen.add(str(folder))
 
     def _need_modules(self, modules: Iterable[str]) -> None:
