@@ -25,7 +25,7 @@ for version in "${versions[@]}"; do
   "$env/bin/python" -m pip install --quiet --disable-pip-version-check --constraint build/constraints.txt "$wheel"
   echo "== pyspark $("$env/bin/python" -c 'import pyspark; print(pyspark.__version__)')"
   work=$(mktemp -d)
-  mkdir "$work/tests" && cp -r tests/__init__.py tests/conftest.py tests/transcripts tests/spark "$work/tests/"
+  mkdir "$work/tests" "$work/docs" && cp docs/spark_api.md "$work/docs/" && cp -r tests/__init__.py tests/conftest.py tests/transcripts tests/spark "$work/tests/"
   (
     cd "$work"
     unset PYTHONPATH PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON

@@ -58,7 +58,7 @@ def test_the_version_is_told_and_duckdb_is_not_needed(installed: Path, tmp_path:
 def test_without_java_there_is_one_clear_sentence(installed: Path, tmp_path: Path) -> None:
     told = run(installed, tmp_path, "demo", "--seconds", "2", JAVA_HOME=str(tmp_path / "nowhere"))
     assert told.returncode == 1
-    assert told.stderr.startswith("Spark needs Java, and none was found\n  help: install Java 17 or newer")
+    assert told.stderr.startswith("external error: Spark needs Java, and none was found\n  help: install Java 17")
     assert "Traceback" not in told.stderr
 
 
