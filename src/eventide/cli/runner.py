@@ -22,6 +22,7 @@ from eventide.errors import StreamFailedError
 
 if TYPE_CHECKING:
     from eventide.app.model import Settings
+    from eventide.cli.pages import Page
     from eventide.database import Database
 
 ROWS_SHOWN = 20
@@ -101,7 +102,15 @@ class StopSignals:
         return self.received is not None
 
 
-def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
+def run(
+    file: Path,
+    connection: Connection,
+    *,
+    once: bool,
+    flush: bool | None,
+    console: Console,
+    page: Page | None = None,
+) -> None:
     """Raises `StreamFailedError` when a stream fails, after stopping the others."""
     program = read_program(file, connection.allow_jvm_calls, connection.checkpoint)
     connection = connection.over(program.settings)
@@ -111,6 +120,8 @@ def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, c
     db = connection.open(console)
     try:
         db.execute(program.sql)
+        if page is not None:
+            page.announce(db.dashboard(*page.place(), page.token), console)
         with StopSignals() as signals:
             (_run_once if once else _run_until_stopped)(db, signals, flush, console)
         _report(db, console, show_rows=once)

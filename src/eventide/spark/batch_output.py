@@ -73,6 +73,14 @@ def stored(pieces: Sequence[Piece]) -> list[pa.Table | Part]:
     return [each for each in found if each is not None]
 
 
+def rows_of(piece: Piece) -> int:
+    """How many rows of it are kept with the stream."""
+    if isinstance(piece, Written):
+        return 0 if piece.part is None else piece.part.rows
+    rows: int = piece.num_rows
+    return rows
+
+
 def arranged(form: OutputForm, main: Sequence[Piece]) -> list[Piece]:
     """Main rows as they are stored, in the order in which they leave: of a change log, what is taken back in any shard
     comes first. What came along is one table, unless something written stands between.

@@ -20,6 +20,7 @@ from eventide.kernels.prefold import Prefold
 from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
+from eventide.plan.late_columns import late_only_columns
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
 from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Tumble
@@ -158,6 +159,8 @@ def _packing(
         isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
         isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input, admission, orders),
+        late_only_columns(physical, input.plan) if not spec.trials else frozenset(),
+        spec.inner.horizon,
     )
 
 

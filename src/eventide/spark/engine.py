@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from eventide.connectors.files.waiting import TAKEN, FilesWaiting
 from eventide.connectors.files.write import FilesSink
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
+from eventide.connectors.registry import reads
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, OptionError, SqlError
@@ -37,7 +38,7 @@ from eventide.plan.difference import canonical, difference
 from eventide.plan.fusion import Fused
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import PARTITIONED, plan, plan_id
+from eventide.plan.planner import plan, plan_id
 from eventide.plan.reads import sources_of, tables_of, window_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
@@ -45,8 +46,11 @@ from eventide.plan.windows import Tumble
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.backlog import Backlog
+from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, Origin, compile_stream
-from eventide.spark.inputs import check_source, unfused
+from eventide.spark.inputs import unfused
+from eventide.spark.moving import follow
+from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import Need, RunningStream
@@ -84,15 +88,25 @@ class Engine:
         shards: int | None,
     ) -> None:
         """`options` are for a Spark that is started here, where `spark` is None."""
+        refuse_remote(spark, "connect(spark=…)")
         self._layout = layout
         self._owns_spark = spark is None
         self._asked_shards = shards
         self._local_speed = options.local_speed
         self.spark = sessions.acquire(options) if spark is None else spark
-        self._default_shards = shards or sessions.default_shards(self.spark)
+        try:
+            self.executors = Executors(self.spark)
+            self.executors.need_package()
+            self.executors.need_checkpoint(layout.root)
+            self._cores = sessions.default_shards(self.spark)
+        except BaseException:
+            self._release()
+            raise
+        self._default_shards = shards or self._cores
         self._streams: dict[str, RunningStream] = {}
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
+        self.listeners: list[Callable[[str, Account], object]] = []  # told of each batch of every stream
 
     def open(
         self,
@@ -118,6 +132,7 @@ class Engine:
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
         router = self._router(stream, results, names, bound, side, compiled)
+        router.listeners = self.listeners
         read = {input.source.name: input.source for input in physical.inputs}
         running = RunningStream(
             stream.name,
@@ -135,7 +150,7 @@ class Engine:
             {
                 source.name: LaneSilence(source.idle_timeout)
                 for source in read.values()
-                if source.connector in PARTITIONED
+                if reads(source.connector).has_partitions
             },
             self._stream_tables(stream),
         )
@@ -334,6 +349,9 @@ class Engine:
 
     def close(self) -> None:
         self.reset()
+        self._release()
+
+    def _release(self) -> None:
         if self._owns_spark:
             self._owns_spark = False
             sessions.release(self.spark)
@@ -369,9 +387,11 @@ class Engine:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
         physical = replace(physical, inputs=opened)
+        for input in opened:
+            self.executors.need_for(input.source)
         session = self._session(shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
-        scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
+        scans = Scans(self._layout.scans(name), self._layout.time_bound(name), self._cores)
         context = SourceContext(
             session,
             self._layout.inbox(name),
@@ -429,7 +449,9 @@ class Engine:
             write_json(path, kept)
             return kept, compiled
         if kept["place"] != place:
-            raise moved(kept["place"], place)
+            follow(self._layout.spark(stream.name), stream.name, kept["place"], place)
+            kept = {**kept, "place": place}
+            write_json(path, kept)
         texts = self._texts(stream.name, kept, physical.plan_id)
         if texts.newest.plan_id != physical.plan_id:
             raise another_plan(stream.name, texts.newest.plan, text)
@@ -437,8 +459,7 @@ class Engine:
         if asked not in (None, kept["shards"]):
             raise CheckpointError(
                 f"stream {stream.name} has {kept['shards']} shards in this checkpoint, and {asked} are asked for",
-                help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
-                "fixed for its life",
+                help=f"ask for {kept['shards']} or for none; `eventide rescale {place} --shards {asked}` changes it",
             )
         compiled = self._compiled_as(physical, kept)
         if list(compiled.fused) != kept["fused"]:
@@ -474,8 +495,7 @@ def _is_load_measured(source: logical.Source) -> bool:
 
 def _check_sources(physical: Physical) -> None:
     for input in physical.inputs:
-        if input.source.connector in ("files", "kafka"):
-            check_source(with_secrets(input.source))
+        reads(input.source.connector).ready(with_secrets(input.source))
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:
@@ -484,15 +504,6 @@ def _timings(physical: Physical) -> list[SourceTiming]:
         SourceTiming(name, input.source.idle_timeout, isinstance(input.watermark, ProcessTimeWatermark))
         for name, input in by_name.items()
     ]
-
-
-def moved(origin: str, place: str) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint {place} was made as {origin} and moved or copied from there: Spark's files in it name "
-        "the place, and would take "
-        "all input for new",
-        help=f"move it back to {origin}, or mount it there; a checkpoint cannot change its place",
-    )
 
 
 def another_plan(stream: str, old: str, new: str) -> CheckpointError:

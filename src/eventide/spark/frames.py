@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from eventide.connectors.contract import SourceContext, TableFiles
-from eventide.connectors.files.table import read_table
+from eventide.connectors.registry import TABLES
 from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Stream
@@ -27,6 +27,7 @@ from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.refreshing import Refreshing
+from eventide.spark.remote import is_remote, refuse_remote
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.session import SparkOptions, default_shards
@@ -58,11 +59,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
     """Set on `spark` what streams need: RocksDB state, UTC, errors as rows. Returns the session.
 
-    `shards` is the number of state partitions of the streams to come; by default one per core locally, 64 on a cluster.
+    `shards` is the number of state partitions of the streams to come; by default one per core; on a
+    remote session they stay as many as `spark.sql.shuffle.partitions` says.
     """
     for key, value in STREAMING.items():
         spark.conf.set(key, value)
-    spark.conf.set("spark.sql.shuffle.partitions", str(shards or default_shards(spark)))
+    if shards is not None or not is_remote(spark):  # whose cores only its server knows
+        spark.conf.set("spark.sql.shuffle.partitions", str(shards or default_shards(spark)))
     return spark
 
 
@@ -87,11 +90,11 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     physical = plan(stream)
     spark = _session(frames)
     _refuse_heartbeat(physical)
-    tables = {name: read_table(spark, table) for name, table in tables_of(stream.query).items()}
+    tables = {name: TABLES[table.connector].read(spark, table) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
     context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
-    # nobody would start the query again with guards if it stopped for lack of them
-    return compile_stream(physical, context, shards, typed=True, guards=True).frame
+    # nobody would start the query again with guards if it stopped for lack of them; they need a JVM
+    return compile_stream(physical, context, shards, typed=True, guards=not is_remote(spark)).frame
 
 
 def rows(stream: Stream, frames: Frames) -> DataFrame:
@@ -166,6 +169,7 @@ class DeliveringRouter(Router):
             found = [
                 row[0] for row in kept.where((F.col(TAG) == "account") | is_failed_result).select(ACCOUNT).collect()
             ]
+            self.watch.lap("compute")
             accounts = [account for account in found if account is not None]
             if accounts and not self.results.has(batch):
                 self._deliver(kept, self._account(batch, accounts, len(found) - len(accounts)))
@@ -175,6 +179,8 @@ class DeliveringRouter(Router):
     def _deliver(self, frame: DataFrame, account: Account) -> None:
         if self.sink is not None:
             self.sink(main_rows(frame), side_rows(frame), account)
+        self.watch.lap("sinks")
+        account.took = self.watch.took(account.began)
         self.results.write(_NOTHING, _NOTHING, account)
 
 
@@ -229,6 +235,7 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
             f"the checkpoint {checkpoint} is not a local folder", help="rows() runs on any file system that Spark knows"
         )
     spark = _session(frames)
+    refuse_remote(spark, "start()")
     layout = Layout(Path(checkpoint).expanduser().absolute())
     layout.make_private()
     lock = Lock(layout.lock)

@@ -21,11 +21,13 @@ from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.eventtime.lanes import add_lanes
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.spark.batch_output import Given, Piece, arranged, assigned, divided, opened, stored
+from eventide.spark.batch_output import Given, Piece, arranged, assigned, divided, opened, rows_of, stored
 from eventide.spark.side_output import SideOutput
+from eventide.spark.stopwatch import Stopwatch
 from eventide.spark.task_output import Assignment, OutputForm, completed
+from eventide.storage.history import History
 from eventide.storage.payloads import late_rows, to_payloads
-from eventide.storage.results import Account, Results, add_counts
+from eventide.storage.results import ROWS_OUT, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile
 
 ROWS_IN = "rows_in"
@@ -58,11 +60,16 @@ class Router(ABC):
     failure: BaseException | None = None
     settled: int = 0  # manifests of the inbox up to this one were taken in by batches that have ended for good
     has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
+    listeners: list[Callable[[str, Account], object]] = field(default_factory=list)  # told of each batch and its stream
+    history: History = field(default_factory=History)
+    watch: Stopwatch = field(default_factory=Stopwatch)
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
+            self.watch.begin()
             self._take(frame, batch)
+            self._note(batch)
             if self.tell is not None:
                 self.tell()
         except BaseException as error:
@@ -80,15 +87,32 @@ class Router(ABC):
         """Let go of what is held open; side sinks get `seconds` for what waits."""
         self.side.close(seconds)
 
+    def _note(self, batch: int) -> None:
+        """Remember what the batch did, for those who look at the stream."""
+        account = self.results.latest()
+        if account is not None and account.batch == batch:
+            self.history.add(account)
+            for listener in self.listeners:
+                self._tell_of(account, listener)
+        self.watch.end()
+
+    def _tell_of(self, account: Account, listener: Callable[[str, Account], object]) -> None:
+        """Whoever listens cannot harm the batch, which is done."""
+        try:
+            listener(self.stream, account)
+        except Exception:
+            _LOG.exception("stream %s: whoever listens to its batches failed at batch %s", self.stream, account.batch)
+
     @property
     def must_decode(self) -> bool:
         """Whether the query has ended because its plan does not decode what a scan has met."""
         return isinstance(self.failure, LinesLeftToSparkError)
 
-    def _account(self, batch: int, accounts: list[str], failed: int) -> Account:
-        """`failed` are the results that only Spark could finish, and could not."""
+    def _account(self, batch: int, accounts: list[str], failed: int, given: int = 0) -> Account:
+        """`failed` are the results that only Spark could finish, and could not; `given` how many rows leave."""
         counts: Counter[str] = Counter()
         events: Counter[str] = Counter({FAILED_RESULTS: failed} if failed else {})
+        events[ROWS_OUT] = given
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
         began: int | None = None
@@ -118,6 +142,9 @@ class Router(ABC):
                 for number, value in by_input.items():
                     kept = sources.setdefault(self.sources[int(number)], {})
                     kept[what] = max(value, kept.get(what, value))
+            for number, rows in one["rows"].items():
+                kept = sources.setdefault(self.sources[int(number)], {})
+                kept["rows"] = kept.get("rows", 0) + rows
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
                 name = self.sources[int(number)]
@@ -194,6 +221,7 @@ class StoringRouter(Router):
             return
         sinks, late_sinks = list(self.sinks), list(self.late_sinks)
         table = assigned(frame, self.form, self._assignment(batch, sinks, late_sinks)).toArrow()
+        self.watch.lap("compute")
         if table.num_rows:
             self._route(opened(table), batch, sinks, late_sinks)
 
@@ -211,7 +239,7 @@ class StoringRouter(Router):
         main = arranged(self.form, given.main)
         own, written = divided(given.side)
         failed = own["shard"].null_count + sum(each.failed for each in written)
-        account = self._account(batch, given.accounts, failed)
+        account = self._account(batch, given.accounts, failed, sum(map(rows_of, main)))
         payloads = to_payloads(completed(own, account.began, account.watermark))
         names = self.form.outputs.names
         for sink in sinks:
@@ -219,8 +247,10 @@ class StoringRouter(Router):
         for sink in late_sinks:
             self._give(sink, batch, [payloads, *written], lambda rows: late_rows(rows, self.form.originals))
         self.side.send_back(batch, payloads)
+        self.watch.lap("sinks")
         if self.bound is not None:
             self.bound.draw(account)
+        account.took = self.watch.took(account.began)
         self.results.commit(stored(main), [self.side.keep(payloads), *stored(written)], account)
         self.side.stored(batch)
         for tell in list(self.readers):

@@ -36,6 +36,7 @@ from eventide.storage.texts import is_pending, next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
+_POOL = "spark.scheduler.pool"
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
 
 
@@ -133,9 +134,21 @@ class RunningStream:
         if trigger:
             writer = writer.trigger(**trigger)
         try:
-            self._query = writer.start()
+            self._query = self._started(writer)
         except Exception as error:
             raise self._failure(error) from None
+
+    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+        """The query, with a pool of its own: Spark shares its cores between pools, and would else serve the streams of
+        a database one after the other.
+        """
+        context = self.compiled.frame.sparkSession.sparkContext
+        before: Any = context.getLocalProperty(_POOL)
+        context.setLocalProperty(_POOL, f"eventide {self.name}")
+        try:
+            return writer.start()
+        finally:
+            context.setLocalProperty(_POOL, before)
 
     def take_tables(self) -> None:
         """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
@@ -312,7 +325,7 @@ class RunningStream:
         self.stop()
         if not is_pending(self._folder / "spark"):
             return
-        self._query = self._writer().trigger(once=True).start()
+        self._query = self._started(self._writer().trigger(once=True))
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
@@ -328,6 +341,7 @@ class RunningStream:
     def _writer(self) -> DataStreamWriter:
         """The query, ready to start."""
         self.router.failure, self.router.has_given = None, False
+        self.router.watch.end()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")

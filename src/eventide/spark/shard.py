@@ -48,6 +48,7 @@ class SourceTimes:
     figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
     offered: dict[int, int] = field(default_factory=dict)  # the latest event time, of rows that were shed as well
     lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
+    rows: Counter[int] = field(default_factory=Counter)  # how many came, whatever becomes of them
     taken: int = 0  # the newest manifest of the inbox
 
     def note(self, let_in: LetIn) -> None:
@@ -108,13 +109,17 @@ class Received:
         if row.folded is not None:
             self.partials.append(from_blob(row.blob))
             self.folded += row.folded
+            self.times.rows[row.input] += row.folded
         elif row.control == SURVEY:
             slices = from_blob(row.blob)
             self.slices.setdefault(row.input, {})[survey_of(slices) or 0] = slices
-            self.left_out.setdefault(row.input, Counter()).update(left_out_of(slices))
+            left_out = left_out_of(slices)
+            self.left_out.setdefault(row.input, Counter()).update(left_out)
+            self.times.rows[row.input] += sum(left_out.values())
         elif row.blob is not None:
             table = from_blob(row.blob)
             self.tables.setdefault(row.input, []).append((survey_of(table), table))
+            self.times.rows[row.input] += table.num_rows
         elif row.control in STREAM_KINDS:
             self.controls.setdefault(row.control, []).append(row.at)
 
@@ -234,6 +239,7 @@ class ShardWorker:
             "admission": times.figures,
             "offered": times.offered,
             "lanes": times.lanes,
+            "rows": times.rows,
             "taken": times.taken,
         }
         return Row(tag="account", blob=json.dumps(account).encode())

@@ -28,6 +28,7 @@ from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, w
 from eventide.storage.parts import Part, check_part, parts_folder
 
 OUTPUT_OP = "__op"  # int32, of main rows of a change log: -1 for one that is taken back, which goes with it unseen
+ROWS_OUT = "rows_out"  # an event: how many rows left the stream
 OUTPUT_TIME = "__rowtime"  # int64, of main rows: the event time of a row that leaves, which goes with it unseen
 KINDS = ("main", "side")
 _MOST_CACHED = 64 << 20  # bytes of rows that were read before
@@ -43,13 +44,15 @@ class Account:
     events: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
     watermark: int | None = None
-    sources: dict[str, dict[str, int]] = field(default_factory=dict)  # by name: watermark, max_timestamp_seen, …
+    # by name: watermark, max_timestamp_seen, rows (how many came so far), …
+    sources: dict[str, dict[str, int]] = field(default_factory=dict)
     # by name of a source with limits: how many rows so far were admitted and rejected, tokens left
     admission: dict[str, dict[str, float]] = field(default_factory=dict)
     began: int | None = None  # when the batch did
     lanes: dict[str, Lanes] = field(default_factory=dict)  # by name of a source whose partitions have watermarks
     taken: int = 0  # the newest manifest of the inbox that was taken in
     files: dict[str, list[dict[str, Any]]] | None = None  # by kind, in their order; None: as 0.2 named them
+    took: dict[str, int] = field(default_factory=dict)  # microseconds that the phases of the batch took, by name
 
 
 @dataclass(frozen=True, order=True)

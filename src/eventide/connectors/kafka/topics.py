@@ -49,7 +49,15 @@ class Topics:
                     f"source {self._source}: there is no topic {name} at {self._servers}",
                     help="create it, or correct the option 'topic'",
                 )
-        return [(name, number) for name in self._choice.chosen(there) for number in sorted(there[name].partitions)]
+        all = [(name, number) for name in self._choice.chosen(there) for number in sorted(there[name].partitions)]
+        missing = self._choice.missing(all)
+        if missing is not None:
+            raise SourceError(
+                f"source {self._source}: there is no partition {missing[1]} of topic {missing[0] or 'any'} at "
+                f"{self._servers}",
+                help="correct the option 'partitions'",
+            )
+        return [partition for partition in all if self._choice.takes(partition)]
 
     def at(self, position: Position, partitions: Collection[Partition]) -> Offsets:
         """Where the position is in each partition."""
