@@ -65,9 +65,7 @@ class Result:
             lines.append(f"{limit} of {len(self)} rows")
         return "\n".join(lines)
 
-    def plot(
-        self, x: str | None = None, y: str | None = None, by: str | None = None, ax: Axes | None = None
-    ) -> Axes:
+    def plot(self, x: str | None = None, y: str | None = None, by: str | None = None, ax: Axes | None = None) -> Axes:
         """Curves over time, with matplotlib. Needs eventide[notebook].
 
         `x` is a column of times (default: window_start, or the first there is), `y` one of numbers (default: all), `by`

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
 from typing import TYPE_CHECKING
 
+from eventide.errors import StorageError
 from eventide.spark.refreshing import Refreshing
 from eventide.sql.catalog import Catalog
 from eventide.storage.compaction import Keep
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from eventide.spark.engine import Engine
     from eventide.spark.running import RunningStream
 
+_LOG = logging.getLogger("eventide")
 _HEARTBEAT_SECONDS = 0.25
 _STARTED_AT_ONCE = (
     2  # streams: each starts Python processes, and Spark waits only ten seconds for one, even on a busy machine
@@ -142,11 +145,19 @@ class Streams:
             time.sleep(_HEARTBEAT_SECONDS)
 
     def _compact(self) -> None:
-        """Let streams put together, and forget, what all who read them have taken in for good."""
+        """Let streams put together, and forget, what all who read them have taken in for good. If the disk refuses,
+        that can wait: nothing is lost.
+        """
         self._compact_at = time.monotonic() + _COMPACT_SECONDS
+        try:
+            self._compact_all()
+        except StorageError as error:
+            _LOG.warning("what is stored could not be put together: %s", error)
+
+    def _compact_all(self) -> None:
         opened = self._opened()
         for stream in opened:
-            read_by = [reader.read_upto(stream) for reader in opened if stream in reader.reads]
+            read_by = [reader.read_upto(stream) for reader in opened if stream.name in reader.read_names]
             stream.compact(self._keeps(stream), min(read_by, default=math.inf), self._engine.replayed(stream.name))
         for source in self._catalog.sources.values():
             readers = [stream for stream in opened if source.name in stream.backlog.spools]

@@ -211,10 +211,16 @@ class RunningStream:
         with self._publishing:
             self.inbox.settle_all()
 
+    @property
+    def read_names(self) -> set[str]:
+        """The streams that it reads."""
+        return {stream.name for stream in self.reads}
+
     def read_upto(self, upstream: RunningStream) -> int:
         """The newest batch of a stream that it reads which it will not ask for again."""
-        names = [name for name, output in self.backlog.upstreams.items() if output.results is upstream.router.results]
-        return min(self.inbox.settled.get(name, 0) for name in names) - 1
+        folder = upstream.router.results.folder
+        names = [name for name, output in self.backlog.upstreams.items() if output.results.folder == folder]
+        return min((self.inbox.settled.get(name, 0) for name in names), default=0) - 1
 
     def compact(self, keep: Mapping[str, Keep], upto: float, fences: Iterable[int]) -> None:
         """Forget what batches have taken in for good; put together what is stored up to batch `upto`, which all who
@@ -222,7 +228,9 @@ class RunningStream:
         """
         with self._publishing:
             self.inbox.settle(self.router.settled)
-        compact(self.router.results, keep, min(upto, self.router.side.delivered), self._clock.micros(), fences)
+        side = self.router.side
+        upto, fences = min(upto, side.delivered), [*fences, *side.positions]
+        compact(self.router.results, keep, upto, self._clock.micros(), fences)
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""

@@ -132,7 +132,13 @@ class Channel:
     def delivered(self) -> float:
         """The batch up to which everything was sent or given up."""
         with self._changed:
-            return math.inf if self._is_idle else self._batch
+            return math.inf if self._is_idle and not self._skipped else self._batch
+
+    @property
+    def position(self) -> int:
+        """The last batch of which something was sent: after a restart it goes on behind it."""
+        with self._changed:
+            return self._batch
 
     @property
     def _is_idle(self) -> bool:

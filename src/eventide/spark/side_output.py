@@ -56,6 +56,11 @@ class SideOutput:
         """The newest batch that no side sink waits for."""
         return min((channel.delivered for channel in self._channels), default=math.inf)
 
+    @property
+    def positions(self) -> list[int]:
+        """How far each side sink has come, as it will know after a restart."""
+        return [channel.position for channel in self._channels]
+
     def wait(self, seconds: float) -> None:
         """Wait for the side sinks, all together at most `seconds`."""
         self._share(seconds, lambda channel, left: channel.wait(left))

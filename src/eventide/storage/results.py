@@ -90,7 +90,7 @@ class Results:
             if not self._units or unit.last < self._units[-1].first:
                 self._units.append(unit)
         self._units.reverse()
-        self._covered = [unit for unit in found if unit not in set(self._units)]
+        self._covered = sorted(set(found) - set(self._units))
         self._files: dict[int, Mapping[str, Sequence[Part]]] = {}
         self._latest = self._read_account(self._units[-1].last) if self._units else None
 

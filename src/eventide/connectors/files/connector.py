@@ -72,8 +72,13 @@ def _open(opening: Opening) -> Sink:
     from eventide.connectors.files.write import FilesSink
 
     options, size = opening.options, opening.options.get("file_size")
-    most = None if size is None else parse_size(size)
-    return FilesSink(options["path"], options.get("format", "json"), opening.identity, opening.json_columns, most)
+    return FilesSink(
+        options["path"],
+        options.get("format", "json"),
+        opening.identity,
+        opening.json_columns,
+        None if size is None else parse_size(size),
+    )
 
 
 def _read_table(spark: SparkSession, table: Table) -> pa.Table:
@@ -117,7 +122,11 @@ FILES = Connector(
         options={
             "path": Option(is_required=True, identifies=True, doc="a folder; it is made if there is none"),
             "format": _FORMAT,
-            "file_size": Option("size", doc="small batches share one file until it has this size, as in `16 MB`"),
+            "file_size": Option(
+                "size",
+                doc="small batches are gathered in one file until it has this size, such as `16 MB`; default: a file "
+                "for each batch; see [sinks.md](../sinks.md#files)",
+            ),
         },
         promise=Promise.EXACTLY_ONCE,
         open=_open,
