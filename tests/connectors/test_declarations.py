@@ -71,7 +71,7 @@ def test_the_connector_of_another_package_is_known_by_its_entry_point(tiny: None
 def test_an_entry_point_that_cannot_be_loaded_is_an_error_for_those_who_name_it(install: Callable[[str], None]) -> None:
     install("broken = nowhere.to_be_found:X")
     install("wrong = json:dumps")
-    assert SOURCES["files"]
+    assert SOURCES["files"] and "files" in list(SOURCES) and "broken" not in list(SOURCES)
     with pytest.raises(EnvironmentError, match="'broken' of the package broken-package cannot be loaded: ModuleNot"):
         connector("broken")
     with pytest.raises(EnvironmentError, match="'wrong' of the package wrong-package is a function"):

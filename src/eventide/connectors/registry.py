@@ -8,6 +8,7 @@ An entry point is loaded when its name is first asked for. One that has the name
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -78,7 +79,11 @@ class _Of(Mapping[str, _Role], Generic[_Role]):
         return cast(_Role, found)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(name for name, each in connectors().items() if each.role(self._role) is not None))
+        """Those that can be loaded: a package that is broken is told only to those who name its connector."""
+        for name in sorted([*(each.name for each in OURS), *_others()]):
+            with contextlib.suppress(KeyError, EnvironmentError):
+                self[name]
+                yield name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
