@@ -126,7 +126,8 @@ class Streams:
                     self.publish()
                 for stream in self._opened() if self.is_live else ():
                     stream.keep_running()
-                    if stream.trigger.ends and _may_run(stream):
+                    if stream.trigger.ends and stream.failed() is None and _may_run(stream):
+                        stream.publish()
                         stream.run()
                     if stream.is_active:
                         stream.beat()
