@@ -49,18 +49,19 @@ def main() -> None:
         db.execute(SQL.format(folder=folder))
         url = db.dashboard(port=0).url
         times: dict[bool, list[float]] = {False: [], True: []}
+        driver: dict[bool, list[float]] = {False: [], True: []}  # processor time of this process
         number = 0
         for turn in range(-2, 2 * given.rounds):
             watched = turn % 2 == 1
             page = subprocess.Popen(["curl", "-sN", f"{url}events"], stdout=subprocess.DEVNULL) if watched else None
-            began = time.perf_counter()
             for _ in range(given.ticks):
                 write(folder, number, given.rows)
                 number += 1
-            files = time.perf_counter() - began
+            began, used = time.perf_counter(), time.process_time()
             db.tick()
             if turn >= 0:
-                times[watched].append(time.perf_counter() - began - files)
+                times[watched].append(time.perf_counter() - began)
+                driver[watched].append(time.process_time() - used)
             if page is not None:
                 page.terminate()
                 page.wait()
@@ -70,6 +71,8 @@ def main() -> None:
         print(
             f"cost {100 * (watched_time / without - 1):+.1f} % of the time of a tick, medians of {given.rounds} rounds"
         )
+        more = sum(driver[True]) / sum(times[True]) - sum(driver[False]) / sum(times[False])
+        print(f"the driver's process: {1000 * more:+.1f} ms of processor time more per second with a page")
 
 
 if __name__ == "__main__":

@@ -77,11 +77,13 @@ class Streams:
     def join(self, stream: RunningStream) -> None:
         """Start a stream if the others are running."""
         if self.is_live:
+            if stream.trigger.ends:
+                stream.publish()  # what it is to take in must be there when it starts
+            if _may_run(stream):
+                stream.run()
             stream.publish()
             for upstream in stream.reads:
                 upstream.router.readers.add(stream.publish)
-            if _may_run(stream):
-                stream.run()
 
     @property
     def have_ended(self) -> bool:
@@ -134,7 +136,8 @@ class Streams:
                     self.publish()
                 for stream in self._opened() if self.is_live else ():
                     stream.keep_running()
-                    if stream.trigger.ends and _may_run(stream):
+                    if stream.trigger.ends and stream.failed() is None and _may_run(stream):
+                        stream.publish()
                         stream.run()
                     if stream.is_active:
                         stream.beat()

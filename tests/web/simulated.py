@@ -72,6 +72,7 @@ class Simulation:
     newest: int | None = None
     watermark: int | None = None
     closed_to: int | None = None
+    lanes: dict[str, dict[str, int]] = field(default_factory=dict)  # of the source's partitions
     lock: Lock | None = None
     rng: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -114,7 +115,9 @@ class Simulation:
         if mark is not None:
             sources[self.source]["watermark"] = mark
         began = now - sum(took.values())
-        account = Account(self.batch, counts, dict(self.totals), events, gauges, mark, sources, {}, began, took=took)
+        lanes = {self.source: self.lanes} if self.lanes else {}
+        totals = dict(self.totals)
+        account = Account(self.batch, counts, totals, events, gauges, mark, sources, {}, began, lanes, took=took)
         table = pa.Table.from_pylist(main, schema=_ROWS)
         self.results.write(table, pa.Table.from_pylist(side, schema=PAYLOAD_SCHEMA), account)
         self.watermark = self.newest - 3 * SECOND
