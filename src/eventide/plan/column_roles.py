@@ -27,6 +27,7 @@ from eventide.plan.logical import (
     Union,
     WindowAggregate,
 )
+from eventide.plan.modes import JoinKind
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
 from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
@@ -148,11 +149,12 @@ def _of_pairs(query: Join, streams: Streams) -> Roles:
         own = {which: WindowBound(which, query.bound.window, False) for which in (WINDOW_START, WINDOW_END)}
         pane = query.bound.window if isinstance(query.bound.window, Tumble) else None
     for letter, side in (("l", query.left), ("r", query.right)):
-        own |= {f"__{letter}{number}": role for number, role in _of_side(side, pane, streams).items()}
+        is_alone = query.kind in (JoinKind.SEMI, JoinKind.ANTI)  # what comes out is a left row, with its own time
+        own |= {f"__{letter}{number}": role for number, role in _of_side(side, pane, streams, is_alone).items()}
     return own
 
 
-def _of_side(side: JoinSide, pane: Tumble | None, streams: Streams) -> dict[int, Role]:
+def _of_side(side: JoinSide, pane: Tumble | None, streams: Streams, is_alone: bool) -> dict[int, Role]:
     """By the number of a column. Bounds of windows stay that if the sides are joined by them: the pair is in them."""
     below = _timed(_of_relation(side.input, streams), side.time)
     keys = {role.which for name, role in below.items() if isinstance(role, WindowBound) and name in side.keys}
@@ -161,7 +163,7 @@ def _of_side(side: JoinSide, pane: Tumble | None, streams: Streams) -> dict[int,
     for number, role in ((number, below[name]) for number, name in enumerate(names) if name in below):
         match role:
             case RowTime():
-                found[number] = SideTime(pane)
+                found[number] = role if is_alone else SideTime(pane)
             case SideTime():
                 found[number] = SideTime()
             case WindowBound() if keys == {WINDOW_START, WINDOW_END}:

@@ -12,7 +12,7 @@ from eventide.plan.names import quoted
 from eventide.sql.conjuncts import comparison, conjunction
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_windows import Conditions
-from eventide.sql.scope import Lookup, rewrite, single_reference
+from eventide.sql.scope import Lookup, columns_of, rewrite, single_reference
 from eventide.sql.tokens import Span, word
 
 _BOTH, _LEFT, _RIGHT, _NONE = {0, 1}, {0}, {1}, set[int]()
@@ -66,6 +66,9 @@ def sort_conditions(scope: JoinScope, conditions: Conditions, bound: JoinBound, 
     made = Sorted()
     for name in conditions.using:
         _add_key(made, _using_key(name, scope))
+    for one, other in conditions.equal:
+        right = quoted(other) if isinstance(other, str) else rewrite(other, columns_of(scope.right.scope))
+        _add_key(made, Key((rewrite(one, columns_of(scope.left.scope)), right)))
     by_on, by_where = _FILTERED_BY_ON[scope.kind], _FILTERED_BY_WHERE[scope.kind]
     if isinstance(bound, OverlappingSessions):
         by_on = by_where = _NONE

@@ -134,7 +134,8 @@ class _Joiner:
 
     def _scope(self, join: JoinNode, where: list[Span]) -> tuple[JoinScope, list[Span]]:
         """The sides of a join, and the conditions that are left to it: joins below take those that are about them."""
-        named = self.names.with_those_of(join.on, join.match, join.system_time, *join.using, *where)
+        compared = [span for pair in join.equal for span in pair if isinstance(span, Span)]
+        named = self.names.with_those_of(join.on, join.match, join.system_time, *join.using, *compared, *where)
         below = replace(self, names=named)
         left, rest = below._side(join.left, where if join.kind in _KEEPS_LEFT else [])
         right, _ = below._side(join.right, [])
@@ -200,4 +201,5 @@ def _conditions(join: JoinNode, where: list[Span], scope: JoinScope) -> Conditio
     for span in where if join.on is None else (join.on, *where):
         for side in scope.sides:
             refuse_quoted_columns(side.scope, span)
-    return Conditions([] if join.on is None else conjuncts(join.on), list(where), list(join.using))
+    on = [] if join.on is None else conjuncts(join.on)
+    return Conditions(on, list(where), list(join.using), list(join.equal))

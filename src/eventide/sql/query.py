@@ -13,6 +13,7 @@ from eventide.sql.from_clause import Ctes, FromParser
 from eventide.sql.lateral_views import moved_to_from
 from eventide.sql.ranked_groups import ranked_above
 from eventide.sql.shape import aggregates, ranks, runs
+from eventide.sql.subquery_conditions import with_subqueries
 from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark, WindowClause
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
@@ -130,7 +131,7 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
         clauses.order_by,
         qualify=clauses.qualify,
     )
-    made = ranked_above(made)
+    made = ranked_above(with_subqueries(made, lambda nested: parse_subquery(nested, ctes)))
     if distinct is None:
         return made
     is_operator = aggregates(made) or ranks(made) or runs(made)

@@ -216,7 +216,8 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
     """Refuse what is SQL but cannot be part of a stream's expression."""
     for token in span.tokens:
         if word(token) == "SELECT":
-            raise error_at(span.sql, token, "a subquery cannot be used in an expression", "put it in FROM")
+            help = "put it in FROM; in WHERE, EXISTS (SELECT ...) and IN (SELECT ...) are conditions of their own"
+            raise error_at(span.sql, token, "a subquery cannot be used in an expression", help)
         if word(token) == "OVER":
             raise error_at(span.sql, token, NO_OVER, INSTEAD_OF_OVER)
     check_colons(span)

@@ -154,6 +154,7 @@ class JoinNode:
     match: Span | None = None  # MATCH_CONDITION, without its parentheses
     on: Span | None = None
     using: tuple[Span, ...] = ()  # a name each
+    equal: tuple[tuple[Span, Span | str], ...] = ()  # of IN: what must be equal, of the left side and of the right one
     steps: tuple[InputStep, ...] = ()  # with what the join gives
 
 
