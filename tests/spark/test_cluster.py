@@ -38,6 +38,9 @@ def test_a_cluster_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> Non
     error = _refused("spark://host:7077", log, RuntimeError("Cannot call methods on a stopped SparkContext.\nmore"))
     assert error is not None
     assert error.message == "Spark cannot be started on spark://host:7077: All masters are unresponsive! Giving up."
+    java = "An error occurred while calling x.\n: java.lang.IllegalStateException: Cannot call a stopped one.\nmore"
+    unlogged = _refused("yarn", tmp_path / "none", RuntimeError(java))
+    assert unlogged is not None and unlogged.message == "Spark cannot be started on yarn: Cannot call a stopped one."
     assert _refused("yarn", tmp_path / "none", KeyboardInterrupt()) is None
     assert _refused("yarn", tmp_path / "none", EnvironmentError("no Java")) is None
 

@@ -204,8 +204,9 @@ def _refused(master: str, log: Path, error: BaseException) -> EventideError | No
     if not isinstance(error, Exception) or isinstance(error, EventideError):
         return None
     noise = log.read_text(errors="replace") if log.exists() else ""
-    reasons = re.findall(r"(?:Reason: |SparkException: )(\S[^\n]*)", f"{error}\n{noise}")
-    said = reasons[-1] if reasons else str(error).splitlines()[0]
+    patterns = (r"Reason: (\S.*)", r"SparkException: (?!Exception thrown)(\S.*)", r"^: [\w.$]+: (\S.*)", r"(\S.*)")
+    found = (re.findall(pattern, f"{error}\n{noise}", re.MULTILINE) for pattern in patterns)
+    said = next((reasons[-1 if place < 2 else 0] for place, reasons in enumerate(found) if reasons), "unknown cause")
     return EnvironmentError(
         f"Spark cannot be started on {master}: {said}",
         help="check the address, that the cluster runs, and that it has the version of Spark that is installed here",
