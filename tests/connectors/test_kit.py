@@ -296,7 +296,7 @@ def test_jdbc_as_a_table(keep_spark: Any, db_factory: DatabaseFactory, tmp_path:
 
     def fill(rows: Rows) -> None:
         frame = keep_spark.createDataFrame([(row["id"], row["name"]) for row in rows], "ID bigint, NAME string")
-        frame.write.mode("overwrite").jdbc(url, "T", properties={"createTableColumnTypes": "NAME VARCHAR(100)"})
+        frame.write.mode("overwrite").jdbc(url, "T")
 
     def spoil() -> None:
         keep_spark.createDataFrame([(1,)], "OTHER int").write.mode("overwrite").jdbc(url, "T")
