@@ -160,7 +160,7 @@ def file_case(folder: Path, format: str = "json", **options: str) -> SourceCase:
     return SourceCase(given, put, None if format == "parquet" else put_bad, {**given, "path": str(other)})
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("format", ["json", "csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_files_as_a_source(db_factory: DatabaseFactory, tmp_path: Path, format: str) -> None:
     check_source(connector("files"), file_case(tmp_path / "in", format), db_factory, tmp_path / "checkpoint")
 
