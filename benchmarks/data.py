@@ -13,6 +13,7 @@ from pathlib import Path
 
 import duckdb
 
+from benchmarks.clicks import click_values
 from benchmarks.workloads import (
     DISORDER_MS,
     EVENTS_PER_SECOND,
@@ -79,10 +80,11 @@ def write(data: Data, spans: Iterable[Span], folder: Path) -> Files:
         for span in spans:
             for part in range(span.files):
                 for side, number in enumerate(data.sides or ("",)):
-                    path = folder / number / f"{span.batch:06d}-{part}.{data.format}"
+                    path = folder / number / f"{span.batch:06d}-{part}.{data.format}{'.gz' if data.gzipped else ''}"
                     path.parent.mkdir(exist_ok=True)
                     rows = rows_sql(data, span, part, side)
-                    database.execute(f"COPY ({rows}) TO '{path}' ({COPY_OPTIONS[data.format]})")
+                    options = COPY_OPTIONS[data.format] + (", COMPRESSION gzip" if data.gzipped else "")
+                    database.execute(f"COPY ({rows}) TO '{path}' ({options})")
                     moment = FIRST_MS // 1000 + span.batch * FILES_PER_BATCH + part
                     os.utime(path, (moment, moment))
                     made.setdefault(span.batch, []).append(path)
@@ -91,6 +93,8 @@ def write(data: Data, spans: Iterable[Span], folder: Path) -> Files:
 
 def files_per_batch(data: Data) -> int:
     """Of one input: those of all inputs make a batch."""
+    if data.most_files is not None:
+        return data.most_files
     return FILES_PER_BATCH // max(1, len(data.sides))
 
 
@@ -106,6 +110,10 @@ def rows_sql(data: Data, span: Span, part: int, side: int = 0) -> str:
     event_ms = (
         f"{FIRST_MS + span.shift_ms} + n * 1000 // {EVENTS_PER_SECOND} + (hash(n, 2) % {DISORDER_MS})::BIGINT{late}"
     )
+    if data.clicks:
+        values = click_values(key, f"({event_ms}) // 2 * 2", data.nested)
+        chosen = ", ".join(f"{values[name]} AS {name}" for name in data.columns)
+        return f"SELECT {chosen} FROM (SELECT {number} AS n FROM range({first}, {end}) AS numbers(i))"
     columns = {
         "k": f"printf('visitor-%08d', {key})" if data.text_keys else key,
         "v": f"(hash({key}, ({event_ms}) // 2) % 1000)::BIGINT" if data.sides else "(hash(n, 3) % 1000)::BIGINT",

@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
         {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},
         {"pyspark", "pyarrow", "numpy", "psycopg", "confluent_kafka", "deltalake", "fastavro"},
     ),
-    "result": ({"errors"}, {"pyarrow", "pandas"}),
+    "result": ({"errors", "notebook"}, {"pyarrow", "pandas", "matplotlib"}),
     "spark": (
         {"admission", "connectors", "errors", "eventtime", "kernels", "plan", "tasks", "sql", "storage", "result"},
         {"pyspark", "pyarrow", "numpy", "pandas"},
@@ -41,12 +41,14 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
 }
 LIBRARIES = {"pyarrow", "pandas", "numpy", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
 ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)
+MAY_IMPORT["notebook"] = (EVERYTHING, LIBRARIES | {"IPython", "matplotlib"})
+MAY_IMPORT["diagnose"] = (EVERYTHING, LIBRARIES | {"opentelemetry"})
 MAY_IMPORT["web"] = (
     {"diagnose", "errors", "eventtime", "kernels", "plan", "result", "secrets", "sql", "storage"},
     {"pyarrow", "starlette", "uvicorn", "prometheus_client"},
 )
 # Seen by type checkers only, so not an import when the program runs.
-TYPES_ONLY = {"database": {"pyspark"}, "fluent": {"pyspark"}}
+TYPES_ONLY = {"database": {"pyspark", "opentelemetry"}, "fluent": {"pyspark"}}
 HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "sqlglot", "prompt_toolkit"}
 
 

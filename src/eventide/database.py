@@ -25,6 +25,7 @@ from eventide.errors import EventideError, OptionError, suggest
 from eventide.inspection import Inspection
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.migration import undo_unfinished
+from eventide.notebook.html import streams_html
 from eventide.result import Result
 from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX
@@ -40,8 +41,10 @@ from eventide.streams import Streams
 from eventide.writing import Writer
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
     from pyspark.sql import SparkSession
 
+    from eventide.notebook.watch import Watch
     from eventide.web.serve import Dashboard
 
 _OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
@@ -253,6 +256,27 @@ class Database:
                 self._dashboard = Dashboard(LocalView(self._observer()), host, port, token)
             return self._dashboard
 
+    def watch(self, stream: str, rows: int = 10, every: float = 1.0) -> Watch:
+        """Show the latest rows of a stream in a notebook and keep them up to date, until `.stop()`."""
+        from eventide.notebook.watch import Watch
+
+        with self._exclusive():
+            return Watch(self._observer(), stream, rows, every)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return streams_html([] if self._lock is None else self.progress(), self._layout.root.name)
+
+    def trace(self, tracer_provider: TracerProvider | None = None) -> None:
+        """Make an OpenTelemetry span of every batch from now on, with its phases. Needs eventide[opentelemetry].
+
+        Without a provider, that of the process is used.
+        """
+        from eventide.diagnose.tracing import BatchSpans
+
+        with self._exclusive():
+            self._engine.listeners.append(BatchSpans(tracer_provider))
+
     def _observer(self) -> LiveObserver:
         return LiveObserver(self.catalog, self._layout, self._engine)
 
@@ -262,6 +286,13 @@ class Database:
         """Run all streams in the background until `stop`: rows are processed as they come."""
         with self._exclusive():
             self._streams.start()
+
+    def has_ended(self) -> bool:
+        """Whether `start` has nothing left to do: all streams have the trigger 'available now', and have taken in what
+        there was.
+        """
+        with self._exclusive():
+            return self._streams.have_ended
 
     def stop(self, graceful: bool = True) -> None:
         """Stop all streams. A graceful stop first processes everything that is there and emits what is open; a quick

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eventide.diagnose.answers import answer
 from eventide.diagnose.describe import describe_columns, describe_object, with_connector
 from eventide.diagnose.observe import metrics_of
-from eventide.diagnose.table_words import table_lines
-from eventide.diagnose.why import Seen, why
+from eventide.diagnose.why import Seen
 from eventide.plan.explain import Known, explain
 from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.planner import plan
@@ -98,15 +98,17 @@ class Inspection:
         """In words: what a stream is waiting for."""
         now = time.time_ns() // 1000
         seen = self._seen(stream, now)
-        told = why(
-            seen.stream,
-            seen.account,
-            watermark=seen.watermark,
-            now=now,
-            idle=seen.idle,
-            read=lambda name: self._seen(name, now),
+        running = self._streams.open(seen.stream.name)
+        failure = running.failed()
+        lines = answer(
+            seen,
+            now,
+            lambda name: self._seen(name, now),
+            running.table_figures(),
+            running.router.side.metrics(),
+            None if failure is None else failure.message,
         )
-        return "\n".join([told, *table_lines(self._streams.open(seen.stream.name).table_figures(), now)])
+        return "\n".join(lines)
 
     def metrics(self) -> dict[str, Any]:
         """The figures of every stream, by name."""
@@ -125,4 +127,5 @@ class Inspection:
     def _seen(self, stream: str, now: int) -> Seen:
         definition = self._catalog.stream(stream)
         running = self._streams.open(definition.name)
-        return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
+        account, idle = running.router.results.latest(), running.idle(now)
+        return Seen(definition, account, running.watermark(), idle, running.idle_lanes(now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import random
@@ -174,6 +175,63 @@ def test_fields_of_structs_are_the_same_whoever_reads_them(db: Database, tmp_pat
     assert "fused: scan" in db.explain("fused") and " not fused: " in db.explain("plain")
     assert outcome(db, "fused") == outcome(db, "plain")
     assert {"1", "2", "null"} <= {json.dumps(row["price"]) for row in db.read("fused")}
+
+
+ODD_CLICKS = [
+    '{"k": "a", "who": {"name": 7, "age": 3}, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "who": {"name": "x", "age": "old"}, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "who": null, "tags": null, "v": 1.5, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": "sale", "v": 1.5, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": [1], "v": 1.5, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": [null, "é"], "v": 1e1, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": [], "who": {}, "v": -0.0, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a\\n", "v": 2, "ts": "2024-01-01 00:00:07"}',
+    '{"k": "a", "v": 2, "ts": "2024-02-30T00:00:07Z"}',
+]
+
+
+def clicks_of(number: int) -> str:
+    """Lines of one layout, some far behind, and odd ones between them."""
+    chance = random.Random(number)
+    lines = []
+    for n in range(300):
+        second = number * 10 + chance.random() * 9 - (300 if number and n % 50 == 0 else 0)
+        time = dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=second)
+        who = {"name": f"n{chance.randint(1, 99999)}", "age": chance.randint(0, 99)}
+        tags = chance.sample(["new", "sale", "mail"], chance.randint(0, 3))
+        ts = time.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        row = {"id": n, "k": chance.choice("abc"), "who": who, "tags": tags, "v": n / 4, "ts": ts, "extra": [1, 2]}
+        lines.append(json.dumps(row))
+    lines[20:20] = ODD_CLICKS if number == 1 else []
+    return "\n".join(lines) + "\n"
+
+
+def test_nested_columns_are_the_same_whoever_reads_them(db: Database, tmp_path: Path) -> None:
+    """Windows, sessions and rows; late rows show their nested columns, and a bad value in one that no query uses is an
+    error.
+    """
+    columns = "id BIGINT, k STRING, who STRUCT<name: STRING, age: INT>, tags ARRAY<STRING>, v DOUBLE, ts TIMESTAMP"
+    windows = "SELECT window_start, k, count(*) AS n, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)"
+    sessions = (
+        "SELECT window_start, k, count(*) AS n, max(who.age) AS m FROM s GROUP BY k, SESSION(ts, INTERVAL '1' SECOND)"
+    )
+    db.execute(f"""
+        CREATE SOURCE s ({columns}, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+        WITH ('connector' = 'files', 'path' = '{tmp_path}', 'max_files_per_batch' = '1');
+    """)
+    for name, query in {"windows": windows, "sessions": sessions}.items():
+        db.execute(
+            f"CREATE STREAM {name} AS {query}; CREATE STREAM {name}_plain WITH ('fused_scan' = 'false') AS {query}"
+        )
+    for number in range(3):
+        (tmp_path / f"{number}.json").write_text(clicks_of(number))
+    db.tick()
+    for name in ("windows", "sessions"):
+        assert "fused: scan" in db.explain(name) and " not fused: " in db.explain(f"{name}_plain")
+        assert outcome(db, name) == outcome(db, f"{name}_plain")
+        assert db.accounting(name)["late"] >= 12 and db.accounting(name)["error"] >= 5
+    [late, *_] = [json.loads(row["original_event"]) for row in db.side_output("windows", "late")]
+    assert late["who"]["name"].startswith("n") and isinstance(late["tags"], list)
 
 
 def test_duplicates_are_found_across_a_fused_scan_and_lines_left_to_spark(db: Database, tmp_path: Path) -> None:

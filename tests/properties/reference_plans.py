@@ -24,7 +24,7 @@ AGGREGATES = (
     "sum(v * 2 + 1)",
     "max(upper(k))",
 )
-WINDOW_KINDS = ("tumble", "hop", "session", "slide", "forward", "ordered")  # of these the plans are made
+WINDOW_KINDS = ("tumble", "hop", "session", "slide", "forward", "ordered", "table", "place")  # plans are made of these
 EMITS = (
     "",
     "",
@@ -92,9 +92,12 @@ def plans(draw: st.DrawFn, kinds: tuple[str, ...] = WINDOW_KINDS, patient: bool 
     options = [f"'late.policy' = '{policy}'"]
     options += [f"'late.max_lateness' = '{draw(millis)} milliseconds'"] if policy == "reassign" else []
     options += [f"'max_groups' = '{limit}'"] if limit else []
-    body = (
-        _forward(kind, table, where) if kind in ("forward", "ordered") else _windowed(draw, kind, table, where, patient)
-    )
+    if kind in ("forward", "ordered"):
+        body = _forward(kind, table, where)
+    elif kind in ("table", "place"):
+        body = _table(draw, kind, table, where, patient)
+    else:
+        body = _windowed(draw, kind, table, where, patient)
     statements.append(f"CREATE STREAM o WITH ({', '.join(options)}) AS {body}")
     return Plan(";\n".join(statements), kind, sources, limit is not None, dedup)
 
@@ -120,6 +123,29 @@ def _source(name: str, lag: int | None, within: int | None) -> str:
 
 def _forward(kind: str, table: str, where: str) -> str:
     return f"SELECT k, v * 2 AS w, ts FROM {table}{where}{' ORDER BY ts' if kind == 'ordered' else ''}"
+
+
+def _table(draw: st.DrawFn, kind: str, table: str, where: str, patient: bool) -> str:
+    """Rows that a table function puts into windows, and the best of them."""
+    size = draw(millis)
+    step = draw(st.sampled_from([size, *(step for step in range(1, size) if size % step == 0)]))
+    lengths = f"INTERVAL '{step}' MILLISECOND, INTERVAL '{size}' MILLISECOND"
+    windows = {"TUMBLE": f"INTERVAL '{size}' MILLISECOND", "HOP": lengths, "CUMULATE": lengths}
+    function = draw(st.sampled_from(sorted(windows)))
+    named = table if table.startswith("(") else f"TABLE {table}"
+    made = f"TABLE({function}({named}, DESCRIPTOR(ts), {windows[function]}))"
+    if kind == "table":
+        return f"SELECT k, v * 2 AS w, window_start, window_end FROM {made}{where}"
+    place = draw(st.sampled_from(["ROW_NUMBER", "RANK", "DENSE_RANK"]))
+    by = draw(st.sampled_from(["", ", k"]))
+    order = draw(st.sampled_from(["v", "v DESC", "ts DESC", "ts, v"]))
+    lateness = draw(st.sampled_from([0, 0, 4, 15]))
+    tail = f" ALLOW LATENESS INTERVAL '{lateness}' MILLISECOND" if lateness else ""
+    return (
+        f"SELECT window_start, window_end, k, v, place FROM (SELECT *, {place}() OVER "
+        f"(PARTITION BY window_start, window_end{by} ORDER BY {order}) AS place FROM {made}{where}) "
+        f"WHERE place <= {draw(st.integers(1, 3))}{tail}"
+    )
 
 
 def _windowed(draw: st.DrawFn, kind: str, table: str, where: str, patient: bool) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import write_json
-from eventide.storage.layout import Layout
+from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import OUTPUT_TIME, Account, Results
 
@@ -72,6 +72,8 @@ class Simulation:
     newest: int | None = None
     watermark: int | None = None
     closed_to: int | None = None
+    lanes: dict[str, dict[str, int]] = field(default_factory=dict)  # of the source's partitions
+    lock: Lock | None = None
     rng: random.Random = field(default_factory=lambda: random.Random(7))
 
     def __post_init__(self) -> None:
@@ -83,9 +85,13 @@ class Simulation:
         write_json(self.layout.catalog, catalog.texts())
         self.results = Results(self.layout.results(self.stream))
 
-    def hold(self, pid: int) -> None:
-        """As if a process had the checkpoint open."""
-        self.layout.lock.write_text(f"process {pid}", encoding="utf-8")
+    def hold(self) -> None:
+        """As a process does that has the checkpoint open."""
+        self.lock = Lock(self.layout.lock)
+
+    def release(self) -> None:
+        if self.lock is not None:
+            self.lock.release()
 
     def step(self, now: int, rows: int = 2000, errors: int = 2, late: int = 5) -> None:
         """One batch that ended at `now`, in microseconds."""
@@ -109,7 +115,9 @@ class Simulation:
         if mark is not None:
             sources[self.source]["watermark"] = mark
         began = now - sum(took.values())
-        account = Account(self.batch, counts, dict(self.totals), events, gauges, mark, sources, {}, began, took=took)
+        lanes = {self.source: self.lanes} if self.lanes else {}
+        totals = dict(self.totals)
+        account = Account(self.batch, counts, totals, events, gauges, mark, sources, {}, began, lanes, took=took)
         table = pa.Table.from_pylist(main, schema=_ROWS)
         self.results.write(table, pa.Table.from_pylist(side, schema=PAYLOAD_SCHEMA), account)
         self.watermark = self.newest - 3 * SECOND

@@ -35,6 +35,8 @@ def test_a_running_database_shows_what_its_batches_did(db_factory: DatabaseFacto
     before = asked(dashboard.url, "snapshot")["streams"][0]
     assert before["state"] == "new" and before["standing"][0].startswith("o has not run yet")
 
+    told: list[tuple[str, int]] = []
+    db._engine.listeners += [lambda name, account: 1 / 0, lambda name, account: told.append((name, account.batch))]
     db.write("clicks", [{"k": "a", "ts": 100}, {"k": "b", "ts": 200}, {"k": "a", "ts": 2500}, {"k": "a", "ts": None}])
     db.write("taps", [{"k": "a", "ts": 3000}, {"k": "a", "ts": 3100}])
     db.tick()
@@ -52,6 +54,7 @@ def test_a_running_database_shows_what_its_batches_did(db_factory: DatabaseFacto
     assert sum(point["batches"] for point in points) == stream["batch"] + 1
     assert all(point["compute"] > 0 and point["plan"] >= 0 and point["store"] >= 0 for point in points)
     assert all(point["plan"] + point["compute"] < 600_000 for point in points)
+    assert told == [("o", batch) for batch in range(stream["batch"] + 1)]  # one that fails harms nobody
     assert asked(dashboard.url, "side?stream=o&kind=late")["rows"][0]["source"] == "taps"
     stages = json.dumps(asked(dashboard.url, "plan?stream=o"))
     assert '"scan clicks"' in stages and '"rows", 4' in stages

@@ -52,7 +52,7 @@ def growing(simulation: Simulation) -> Iterator[None]:
 
 def shop(root: Path, **other: Any) -> Simulation:
     simulation = Simulation(root, **other)
-    simulation.hold(os.getpid())
+    simulation.hold()
     now = time.time_ns() // 1000
     simulation.run(now - 90 * SECOND, now)
     return simulation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from eventide.diagnose.observer import CheckpointObserver
 from eventide.errors import CatalogError, OptionError
 from eventide.web.app import as_json
 from eventide.web.details import Details, Filter
+from eventide.web.prometheus import exposition
 from eventide.web.snapshot import POINT_COLUMNS, Snapshots
 from eventide.web.views import LocalView, view_of
 from tests.web.simulated import SECOND, SQL, Simulation
@@ -70,20 +70,51 @@ def test_only_new_points_come_with_an_update(tmp_path: Path) -> None:
 
 def test_a_stream_that_goes_on_is_not_asked_why(tmp_path: Path) -> None:
     simulation = Simulation(tmp_path)
-    simulation.hold(os.getpid())
+    simulation.hold()
     now = time.time_ns() // 1000
     simulation.run(now - 40 * SECOND, now)
     (stream,) = [each for each in Snapshots(CheckpointObserver(tmp_path)).take()["streams"] if each["batch"] >= 0]
     assert stream["state"] == "running" and stream["standing"] is None
+    simulation.release()
+
+
+def test_a_process_that_has_let_go_of_the_checkpoint_does_not_count_as_running(tmp_path: Path) -> None:
+    simulation, observer = Simulation(tmp_path), CheckpointObserver(tmp_path)
+    simulation.run(NOON, NOON + 3 * SECOND)
+    simulation.hold()
+    assert observer.observe("per_page").state == "running"
+    simulation.release()
+    assert observer.observe("per_page").state == "stopped"
 
 
 def test_a_running_stream_that_stands_still_says_why(tmp_path: Path) -> None:
     simulation = Simulation(tmp_path)
-    simulation.hold(os.getpid())
+    simulation.hold()
     now = time.time_ns() // 1000
     simulation.run(now - 120 * SECOND, now - 60 * SECOND)
     (stream,) = [each for each in Snapshots(CheckpointObserver(tmp_path)).take()["streams"] if each["batch"] >= 0]
-    assert stream["state"] == "running" and any("clicks has not got that far" in line for line in stream["standing"])
+    assert stream["state"] == "running" and "the oldest open window is" in stream["standing"][0]
+    simulation.release()
+
+
+def test_partitions_have_a_watermark_each_and_the_one_behind_is_named(tmp_path: Path) -> None:
+    behind = {
+        "t-0": {"watermark": NOON, "unread": 0},
+        "t-1": {"watermark": NOON - 9 * SECOND, "unread": 1200},
+        "t-2": {},
+    }
+    simulation = Simulation(tmp_path, lanes=behind)
+    simulation.run(NOON, NOON + 3 * SECOND)
+    taken = Snapshots(CheckpointObserver(tmp_path)).take()
+    (source,) = taken["streams"][0]["sources"]
+    assert source["holder"] == "t-1"
+    assert source["partitions"] == [
+        {"name": "t-0", "watermark": NOON // 1000, "unread": 0, "idle": False},
+        {"name": "t-1", "watermark": NOON // 1000 - 9000, "unread": 1200, "idle": False},
+        {"name": "t-2", "watermark": None, "unread": 0, "idle": False},
+    ]
+    text = exposition(taken)[0].decode()
+    assert 'eventide_partition_unread_messages{partition="t-1",source="clicks",stream="per_page"} 1200.0' in text
 
 
 def test_the_latest_rows_come_first(shop: Simulation) -> None:

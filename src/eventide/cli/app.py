@@ -32,7 +32,7 @@ Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spa
 Shards = Annotated[
     int | None,
     typer.Option(
-        min=1, max=4096, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."
+        min=1, max=4096, help="How many parts a stream's state is split into; `eventide rescale` changes it later."
     ),
 ]
 AllowJvmCalls = Annotated[
@@ -113,6 +113,10 @@ def run(
     shards: Shards = None,
     local_speed: LocalSpeed = None,
     allow_jvm_calls: AllowJvmCalls = False,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="When the file changes, go on under its new text where the change allows it."),
+    ] = False,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Serve a page that shows the streams live.")] = False,
     dashboard_address: Address = None,
     token: Token = None,
@@ -123,7 +127,7 @@ def run(
 
     connection = Connection(checkpoint, master, _settings(conf), shards, local_speed, allow_jvm_calls)
     page = Page(dashboard_address, token) if dashboard or dashboard_address is not None else None
-    run_file(file, connection, once=once, flush=flush, console=stdout(), page=page)
+    run_file(file, connection, once=once, flush=flush, console=stdout(), page=page, reload=reload)
 
 
 @app.command()
@@ -204,6 +208,27 @@ def migrate(
 
     connection = Connection(checkpoint, master, _settings(conf), allow_jvm_calls=allow_jvm_calls)
     migrate_file(file, connection, partial)
+
+
+@app.command()
+def rescale(
+    checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint; nobody may be running it.")],
+    shards: Annotated[int, typer.Option(min=1, max=4096, help="How many parts each stream's state is to have.")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Begin anew even if the sources no longer have all rows.")
+    ] = False,
+    master: Master = None,
+    conf: Conf = None,
+    allow_jvm_calls: AllowJvmCalls = False,
+) -> None:
+    """Give the streams of a checkpoint more or fewer shards: they begin anew from their sources, beside the old ones,
+    and take their place when they have taken in as many rows.
+    """
+    from eventide.cli.rescale import rescale_checkpoint
+    from eventide.cli.runner import Connection
+
+    connection = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls=allow_jvm_calls)
+    rescale_checkpoint(connection, partial)
 
 
 @app.command()
@@ -309,6 +334,33 @@ def dashboard(
     from eventide.cli.pages import Page, show_dashboard
 
     show_dashboard(place, Page(address, token), remote_token, stdout())
+
+
+@app.command()
+def doctor(
+    checkpoint: Annotated[Path | None, typer.Option(metavar="DIR", help="Also look at this checkpoint.")] = None,
+) -> None:
+    """Check Java, memory, disk, clock, versions and a checkpoint, and say what to do. Exit status 1 if one is bad."""
+    from eventide.cli.doctor import print_findings
+
+    if not print_findings(checkpoint, stdout()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def top(
+    place: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT|URL", help="A checkpoint folder, or the URL of a dashboard elsewhere.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="One picture, then stop.")] = False,
+    remote_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="What the dashboard elsewhere asks for; may be in its URL.")
+    ] = None,
+) -> None:
+    """Show all streams on the terminal, live: rates, lag, windows, accounts, why one stands still. Needs no Spark."""
+    from eventide.cli.top import show_top
+
+    show_top(place, remote_token, stdout(), once)
 
 
 @app.command()

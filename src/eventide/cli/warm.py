@@ -10,16 +10,16 @@ from eventide.errors import EnvironmentError
 
 def warm_up() -> None:
     from eventide.spark.java import check_java
-    from eventide.spark.local.class_archive import archive, make
+    from eventide.spark.local import speed
 
     console = stdout()
-    path = archive(check_java())
+    path = speed.built_ahead(check_java())
     if path.exists():
         console.print(Text(f"nothing to do: {path} is there"), soft_wrap=True)
         return
     try:
         with console.status("running a small stream, so that Java notes which classes Spark uses …"):
-            made = make()
+            made = speed.build_ahead()
     except (RuntimeError, OSError) as error:
         raise EnvironmentError(
             f"Java has written no archive of classes: {str(error).splitlines()[-1]}",

@@ -26,7 +26,8 @@ FORMAT = "format"
 @dataclass(frozen=True)
 class Option:
     """`kind`: text, character, duration, span (a duration above zero), count (a whole number above 0), flag, rate
-    (10000/s), position (see `plan.positions`), or choice.
+    (10000/s), position (see `plan.positions`), keep (all, none or a duration), size (16 MB), or
+    choice.
 
     A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
     excludes it; `both_say` is that thing. `identifies`: with another value it is other data, so that a checkpoint does

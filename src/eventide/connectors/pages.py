@@ -26,6 +26,7 @@ _VALUES = {
     "count": "a whole number",
     "flag": "`true` or `false`",
     "position": "a position",
+    "size": "a size",
 }
 
 

@@ -42,6 +42,7 @@ class Observed:
     account: Account | None = None
     watermark: int | None = None
     points: list[Point] = field(default_factory=list)
+    took: Mapping[str, int] = field(default_factory=dict)  # by all batches since somebody counts, by phase
     idle: Collection[str] = ()
     idle_partitions: Mapping[str, Collection[str]] = field(default_factory=dict)
     failure: str | None = None
@@ -102,6 +103,7 @@ class LiveObserver:
             account,
             running.watermark(),
             self._points(running, since),
+            running.router.history.took(),
             running.idle(now),
             running.idle_lanes(now),
             None if failure is None else failure.message,
@@ -163,6 +165,7 @@ class CheckpointObserver:
             account,
             told if told is not None else account.watermark if account else None,
             [] if results is None else kept.points(results, since),
+            kept.took(),
             tables=self._tables(stream),
         )
 
@@ -175,13 +178,18 @@ class CheckpointObserver:
         return {name: table_figures(state, used.get(name)) for name, state in states.items()}
 
     def _is_open(self) -> bool:
-        """Whether the process that opened the checkpoint last is still there; its lock is left alone."""
+        """Whether the process that opened the checkpoint last still has it; its lock is left alone."""
         try:
             holder = self.layout.lock.read_text(encoding="utf-8").split()
             os.kill(int(holder[-1]), 0)
+            locks = Path("/proc/locks").read_text(encoding="utf-8")
+        except PermissionError:
+            return True  # it is there, and is somebody else's
+        except FileNotFoundError:
+            return self.layout.lock.exists()  # a system that does not list its locks
         except (OSError, ValueError, IndexError):
             return False
-        return True
+        return f":{self.layout.lock.stat().st_ino} " in locks
 
 
 class _Stored:
@@ -210,3 +218,6 @@ class _Stored:
         for batch in results.batches(last) if last >= 0 else ():
             self._history.add(results.account(batch))
         return self._history.points(since)
+
+    def took(self) -> dict[str, int]:
+        return self._history.took()

@@ -42,6 +42,7 @@ KEY, INPUT, ORIGINAL, RESULT, CHANGES = "__k", "__i", "__o", "__a", "__c"
 
 # Columns of main output tables, in front of the keys (KEY + n) and results (RESULT + n).
 WINDOW_START, WINDOW_END, EMIT_EPOCH, OP = "window_start", "window_end", "emit_epoch", "op"
+WINDOW_TIME = "window_time"  # the last moment of a window
 CHANGE = "__op"  # the same as OP where rows have the user's columns
 OLDEST = "oldest"  # gauge: the event time of the oldest row that a kernel may still give
 ROWTIME = "__time"  # the event time of a row that is forwarded or comes out of a join; a window has its end

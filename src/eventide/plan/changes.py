@@ -173,6 +173,10 @@ def _forward(before: ForwardRows, after: ForwardRows) -> Iterator[Difference]:
         yield cannot("order: by event time -> as rows come", "rows wait for their turn, and would never leave")
     if after.ordered and not before.ordered:
         yield goes_on("order: as rows come -> by event time")
+    if before.window != after.window:
+        yield goes_on(
+            changed("window", *(None if w is None else window_text(w) for w in (before.window, after.window)))
+        )
 
 
 def _join(old: Physical, new: Physical, before: JoinRows, after: JoinRows) -> Iterator[Difference]:
@@ -208,6 +212,10 @@ def _named(physical: Physical, side: int, shown: Sequence[Named]) -> list[str]:
 
 def _rank(old: Physical, new: Physical, before: RankRows, after: RankRows) -> Iterator[Difference]:
     yield from _keys(old, new, "rows wait with the old ones")
+    if before.window != after.window:
+        windows = (None if each is None else window_text(each) for each in (before.window, after.window))
+        yield cannot(changed("window", *windows), "rows wait in the old windows")
+        return
     if before.told is not None or after.told is not None:
         yield from _places(old, new, before, after)
         return

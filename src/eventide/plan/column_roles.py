@@ -13,17 +13,21 @@ from eventide.plan.joins import SameWindow
 from eventide.plan.logical import (
     Explode,
     Filter,
+    Forward,
     Join,
     JoinSide,
     Lookup,
     Named,
+    Over,
     Project,
+    Rank,
     Relation,
     Scan,
     Stream,
     Union,
     WindowAggregate,
 )
+from eventide.plan.modes import JoinKind
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
 from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
@@ -89,12 +93,20 @@ def roles_of(stream: Stream, streams: Streams) -> Roles:
         return _passed(query.outputs, _of_pairs(query, streams))
     below = _timed(_of_relation(query.input, streams), query.time if stream.options.event_time else "")
     if not isinstance(query, WindowAggregate):
-        return _passed(query.outputs, below)
+        return _passed(query.outputs, {**below, **_of_table(query)})
     keys = {f"__k{number}": below[key.sql] for number, key in enumerate(query.keys) if key.sql in below}
     known: dict[str, Role] = {name: role for name, role in keys.items() if isinstance(role, WindowBound)}
     if not known and not isinstance(query.window, Slide | Unbounded):
         known = {which: WindowBound(which, query.window, True) for which in (WINDOW_START, WINDOW_END)}
     return _passed(query.outputs, known)
+
+
+def _of_table(query: Forward | Rank | Over) -> Roles:
+    """The bounds of windows into which a table function has put the rows; of places, rows come when these end."""
+    window = None if isinstance(query, Over) else query.window
+    if window is None:
+        return {}
+    return {which: WindowBound(which, window, isinstance(query, Rank)) for which in (WINDOW_START, WINDOW_END)}
 
 
 def _passed(columns: tuple[Named, ...], below: Roles) -> Roles:
@@ -137,11 +149,12 @@ def _of_pairs(query: Join, streams: Streams) -> Roles:
         own = {which: WindowBound(which, query.bound.window, False) for which in (WINDOW_START, WINDOW_END)}
         pane = query.bound.window if isinstance(query.bound.window, Tumble) else None
     for letter, side in (("l", query.left), ("r", query.right)):
-        own |= {f"__{letter}{number}": role for number, role in _of_side(side, pane, streams).items()}
+        is_alone = query.kind in (JoinKind.SEMI, JoinKind.ANTI)  # what comes out is a left row, with its own time
+        own |= {f"__{letter}{number}": role for number, role in _of_side(side, pane, streams, is_alone).items()}
     return own
 
 
-def _of_side(side: JoinSide, pane: Tumble | None, streams: Streams) -> dict[int, Role]:
+def _of_side(side: JoinSide, pane: Tumble | None, streams: Streams, is_alone: bool) -> dict[int, Role]:
     """By the number of a column. Bounds of windows stay that if the sides are joined by them: the pair is in them."""
     below = _timed(_of_relation(side.input, streams), side.time)
     keys = {role.which for name, role in below.items() if isinstance(role, WindowBound) and name in side.keys}
@@ -150,7 +163,7 @@ def _of_side(side: JoinSide, pane: Tumble | None, streams: Streams) -> dict[int,
     for number, role in ((number, below[name]) for number, name in enumerate(names) if name in below):
         match role:
             case RowTime():
-                found[number] = SideTime(pane)
+                found[number] = role if is_alone else SideTime(pane)
             case SideTime():
                 found[number] = SideTime()
             case WindowBound() if keys == {WINDOW_START, WINDOW_END}:

@@ -168,6 +168,10 @@ def _query(query: Query, emit: Emit) -> Iterator[str]:
             yield f"having: {query.having}"
     else:
         yield f"forward: {'in event-time order' if query.ordered else 'as rows come'}"
+        if query.window is not None:
+            yield f"once for every window: {window_text(query.window)}"
+        if query.where is not None:
+            yield f"where: {query.where}"
     if query.time is not None:
         yield f"event time: {query.time}"
     if query.changes is not None:
@@ -206,6 +210,11 @@ def _rank(query: Rank, emit: Emit) -> Iterator[str]:
     yield f"place: {rank_text(query.function, query.partition, order)}"
     yield from (f"nulls: {'first' if item.nulls_first else 'last'}" for item in query.order)
     yield f"emit: {emit_text(emit)}"
+    if query.window is not None:
+        first = "last" if query.latest_first else "first"
+        yield f"window: {window_text(query.window)}; of equal rows the {first} to come"
+        if query.time is not None:
+            yield f"event time: {query.time}"
     if not query.windowed:
         ttl = "" if query.ttl is None else f", partitions kept for {format_duration(query.ttl)}"
         yield f"window: none{ttl}; of equal rows the {'last' if query.latest_first else 'first'} to come"

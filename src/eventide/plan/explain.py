@@ -31,6 +31,7 @@ from eventide.plan.physical import (
     RankRows,
 )
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
+from eventide.plan.trigger import Trigger
 
 
 @dataclass
@@ -77,7 +78,10 @@ def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> Node:
         for number, input in enumerate(physical.inputs)
     ]
     name = physical.stream.name
-    return Node(f"Stream {name}", [("plan", physical.plan_id)], [_route(physical, finish)], "stream", name)
+    facts = [("plan", physical.plan_id)]
+    if physical.options.trigger != Trigger():
+        facts.append(("trigger", str(physical.options.trigger)))
+    return Node(f"Stream {name}", facts, [_route(physical, finish)], "stream", name)
 
 
 def _route(physical: Physical, below: Node) -> Node:
@@ -101,8 +105,9 @@ def _finish(physical: Physical, types: Mapping[str, str], fused: Fused | None) -
 def _operator(physical: Physical, types: Mapping[str, str]) -> Node:
     facts: list[tuple[str, str]] = []
     match physical.operator:
-        case ForwardRows(ordered=ordered):
+        case ForwardRows(ordered=ordered, window=window):
             title = "Forward in event-time order" if ordered else "Forward as rows come"
+            title += "" if window is None else f", once for every window: {window_text(window)}"
         case AggregateWindows(window=window, aggregates=aggregates):
             title = f"Window {window_text(window)}"
             keys = physical.inputs[0].keys
@@ -114,7 +119,10 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> Node:
         case RankRows(function=function, order=order):
             partition = [key.name for key in physical.inputs[0].keys]
             title = f"Place by {rank_text(function, partition, [(key.column, key.descending) for key in order])}"
-            told = physical.operator.told
+            told, window = physical.operator.told, physical.operator.window
+            if window is not None:
+                title += f", in every window: {window_text(window)}"
+                facts.append(("emit", emit_text(physical.emit)))
             if told is not None:
                 facts.append(("places", f"{told.first} to {told.last}, every change told"))
                 facts += [] if told.ttl is None else [("partitions kept for", format_duration(told.ttl))]
@@ -133,6 +141,9 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> Node:
         facts.append(("max groups", str(physical.options.max_groups)))
     if physical.options.checked_sums:
         facts.append(("sums", "a sum that BIGINT cannot hold is an error"))
+    if physical.options.keep is not None:
+        keep = physical.options.keep
+        facts.append(("results kept", f"for {format_duration(keep)}" if keep else "until they are read"))
     return Node(title, facts, stage="operator")
 
 

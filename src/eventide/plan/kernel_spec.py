@@ -53,10 +53,10 @@ class KernelTypes:
 def kernel_spec(physical: Physical, types: KernelTypes) -> IntakeSpec:
     inner: InnerSpec
     match physical.operator:
-        case ForwardRows(ordered=ordered):
+        case ForwardRows(ordered=ordered, window=window):
             originals = _pairs(physical.inputs[0].originals)
             kinds = tuple(types.packed[0][packed] for _, packed in originals)
-            inner = ForwardSpec(originals, kinds, ordered, _sources(physical))
+            inner = ForwardSpec(originals, kinds, ordered, _sources(physical), window=window)
         case AggregateWindows():
             inner = _aggregation(physical, physical.operator, types)
         case JoinRows():
@@ -159,6 +159,8 @@ def _rank(physical: Physical, operator: RankRows, types: KernelTypes) -> RankSpe
         tuple((name, types.packed[0][name]) for name in named),
         physical.emit.allowed_lateness,
         _sources(physical),
+        window=operator.window,
+        latest_first=operator.latest_first,
     )
 
 

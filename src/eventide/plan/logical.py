@@ -13,7 +13,8 @@ from eventide.admission.options import AdmissionSpec
 from eventide.plan.joins import JoinBound
 from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
-from eventide.plan.windows import Frame, Window
+from eventide.plan.trigger import Trigger
+from eventide.plan.windows import Calendar, Frame, PanedWindow, Window
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Source:
     messages: tuple[EventTime, ...] = ()  # one per message, where rows hold several; `event_time` is then the first
     dedup: Dedup | None = None
     idle_timeout: int | None = None
+    keep: int | None = (
+        None  # how long written rows are kept that all streams have taken, in microseconds; None: for ever
+    )
     max_future_skew: int = 300_000_000
     refuses_empty_rows: bool = False  # whether a row in which every declared column is NULL is an error
     admission: AdmissionSpec | None = None  # None: every row is admitted
@@ -184,7 +188,8 @@ class WindowAggregate:
 class Forward:
     """Rows of `input` as they come, or in event-time order when `ordered`; `outputs` name columns of `input`.
 
-    With `changes`, as in `WindowAggregate`, what is forwarded is a change log as well.
+    With `changes`, as in `WindowAggregate`, what is forwarded is a change log as well. With `window` a row comes once
+    for every window that holds it; `outputs` and `where` then name window_start, window_end and window_time, too.
     """
 
     input: Relation
@@ -193,6 +198,8 @@ class Forward:
     ordered: bool = False
     time: str | None = None
     changes: str | None = None
+    window: PanedWindow | Calendar | None = None
+    where: str | None = None  # only with `window`; what names columns of `input` alone is a part of that
 
 
 @dataclass(frozen=True)
@@ -240,6 +247,8 @@ class Rank:
     `where` and `outputs` name columns of `input`, and __place. With `windowed` a row comes when no further one can come
     on time. Without, a change log tells which rows have the places that `where` lets through; of equal rows the last to
     come is the better if `latest_first`. It has __op, too; `ttl` is how long a partition outlives its newest row.
+    With `window` rows are ranked in every window that holds them, as if its bounds were part of `partition`; `where`
+    and `outputs` name window_start, window_end and window_time, too.
     """
 
     input: Relation
@@ -254,6 +263,7 @@ class Rank:
     latest_first: bool = False
     ttl: int | None = None
     changes: str | None = None
+    window: PanedWindow | Calendar | None = None
 
 
 @dataclass(frozen=True)
@@ -292,6 +302,9 @@ class StreamOptions:
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
     fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
     checked_sums: bool = False  # whether a sum of integers that BIGINT cannot hold is an error, or wraps around
+    # how long rows and payloads are kept that all have read, in microseconds; None: for ever. Changes no outcome
+    keep: int | None = None
+    trigger: Trigger = field(default_factory=Trigger)  # when batches begin in the background; changes no outcome
 
 
 @dataclass(frozen=True)

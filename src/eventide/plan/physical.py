@@ -14,7 +14,7 @@ from eventide.kernels.contract import CHANGE, OP
 from eventide.plan.joins import JoinBound
 from eventide.plan.logical import Column, Emit, Named, Source, Step, Stream, StreamOptions
 from eventide.plan.modes import EmitMode, JoinKind, RankFunction
-from eventide.plan.windows import Frame, Window
+from eventide.plan.windows import Calendar, Frame, PanedWindow, Window
 from eventide.tasks.expressions import Expression
 
 
@@ -100,9 +100,10 @@ class AggregateWindows:
 
 @dataclass(frozen=True)
 class ForwardRows:
-    """Rows as they come, or in event-time order."""
+    """Rows as they come, or in event-time order; with `window` once for every window that holds them."""
 
     ordered: bool
+    window: PanedWindow | Calendar | None = None
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,15 @@ class ToldPlaces:
 @dataclass(frozen=True)
 class RankRows:
     """The place of rows among those that agree in the inputs' keys, when their windows have closed; or, told as a
-    change log, the rows of some places.
+    change log, the rows of some places. With `window` in every window that holds them; of equal rows the last to come
+    is then the better if `latest_first`.
     """
 
     function: RankFunction
     order: tuple[SortColumn, ...]
     told: ToldPlaces | None = None
+    window: PanedWindow | Calendar | None = None
+    latest_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,7 @@ class Physical:
     def needs_arrival(self) -> bool:
         """Whether the operator must know in which order rows of a batch came."""
         in_order = isinstance(self.operator, ForwardRows) and self.operator.ordered
-        is_told = isinstance(self.operator, RankRows) and self.operator.told is not None
-        is_numbered = is_told or isinstance(self.operator, JoinRows | OverRows)
+        ranked = self.operator if isinstance(self.operator, RankRows) else None
+        in_turn = ranked is not None and (ranked.told is not None or ranked.window is not None)
+        is_numbered = in_turn or isinstance(self.operator, JoinRows | OverRows)
         return in_order or self.deduplicates or is_numbered

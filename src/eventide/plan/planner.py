@@ -75,7 +75,7 @@ def _unoptimized(stream: Stream) -> Physical:
             inputs = _inputs(
                 stream, query.input, query.columns, query.time, packed=originals, keys=(), changes=query.changes
             )
-            return _physical(stream, inputs, ForwardRows(query.ordered), None, query.outputs)
+            return _physical(stream, inputs, ForwardRows(query.ordered, query.window), query.where, query.outputs)
         case Join():
             return _join(stream, query)
         case Rank():
@@ -152,7 +152,9 @@ def _rank(stream: Stream, query: Rank) -> Physical:
         for column, item in zip(order, query.order, strict=True)
     )
     if query.windowed:
-        return _physical(stream, inputs, RankRows(query.function, columns), query.where, query.outputs)
+        latest_first = query.latest_first and query.window is not None
+        ranked = RankRows(query.function, columns, window=query.window, latest_first=latest_first)
+        return _physical(stream, inputs, ranked, query.where, query.outputs)
     places = places_of(query.where)
     if places is None:
         raise SqlError("a change log tells of some places only", help="add a condition such as WHERE place <= 10")

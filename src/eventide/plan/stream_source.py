@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from eventide.plan.logical import Column, EventTime, Forward, Join, Query, Source, Stream, WindowAggregate
+from eventide.plan.logical import Column, EventTime, Forward, Join, Query, Rank, Source, Stream, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.planner import plan_id
 from eventide.plan.reads import originals_of, sources_of
@@ -65,6 +65,8 @@ def _is_of_windows(query: Query) -> bool:
     """Whether rows have the last moment of a window as their time: groups of windows, and what passes them on."""
     if isinstance(query, WindowAggregate):
         return not isinstance(query.window, Unbounded)
+    if isinstance(query, Forward | Rank) and query.window is not None:
+        return isinstance(query, Rank)
     if isinstance(query, Join) or query.time is not None:
         return False
     return all(Column(WINDOW_TIME, "timestamp") in source.columns for source in sources_of(query))

@@ -23,12 +23,12 @@ from pyspark.sql.types import (
 )
 
 from eventide.errors import SqlError
-from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START
+from eventide.kernels.contract import CHANGE, EMIT_EPOCH, OP, ROWTIME, WINDOW_END, WINDOW_START, WINDOW_TIME
 from eventide.kernels.logic.rank import PLACE
 from eventide.plan.joins import AnyTime
 from eventide.plan.logical import Explode, Filter, Lookup, Named, Step
 from eventide.plan.physical import AggregateWindows, ForwardRows, Input, JoinRows, OverRows, Physical, RankRows
-from eventide.plan.windows import Unbounded
+from eventide.plan.windows import Unbounded, Window
 from eventide.spark.failure import TRACEBACK, cause_of
 from eventide.tasks.select_list import WINDOW_ID
 
@@ -80,15 +80,15 @@ def _first(physical: Physical, side: int) -> Input:
 
 def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, StructField]) -> StructType:
     match physical.operator:
-        case ForwardRows():
+        case ForwardRows(window=window):
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in physical.inputs[0].originals]
-            return StructType([*users, _ROWTIME])
-        case RankRows(told=told):
+            return StructType([*_table_bounds(window), *users, _ROWTIME])
+        case RankRows(told=told, window=window):
             first = physical.inputs[0]
             own = [named for named in first.originals if told is None or named.sql != first.changes]
             users = [StructField(named.name, packed[0][named.sql].dataType) for named in own]
             change = [] if told is None else [StructField(CHANGE, IntegerType())]
-            return StructType([*users, StructField(PLACE, IntegerType()), *change, _ROWTIME])
+            return StructType([*_table_bounds(window), *users, StructField(PLACE, IntegerType()), *change, _ROWTIME])
         case OverRows(order=order):
             first = physical.inputs[0]
             own = [named for named in first.originals if not order or named.sql != first.changes]
@@ -113,6 +113,11 @@ def _main(physical: Physical, packed: tuple[Packed, ...], results: dict[str, Str
             ]
             change = [StructField(CHANGE, IntegerType())] if isinstance(bound, AnyTime) else []
             return StructType([*_BOUNDS, _ROWTIME, *columns, *change, _WINDOW_ID])
+
+
+def _table_bounds(window: Window | None) -> list[StructField]:
+    """What a row has of the window into which a table function has put it."""
+    return [] if window is None else [*_BOUNDS, StructField(WINDOW_TIME, TimestampType())]
 
 
 def _results(relation: DataFrame, physical: Physical) -> dict[str, StructField]:

@@ -31,7 +31,10 @@ _GATHERING_SECONDS = 10.0  # for executors that come after the first
 _QUIET_SECONDS = 1.0  # without another one: these are all
 _HOLDING_SECONDS = 0.1  # each task of a question, so that one executor does not take them all
 _MODULES = ("eventide.spark.shard", "eventide.spark.pack", "eventide.tasks.fused_scan", "pandas", "google.protobuf")
-_OF_CONNECTORS = {"kafka": ("confluent_kafka",)}  # what their tasks import
+# what tasks of a connector import, or of a format; and connectors whose tasks read from a path
+_OF_CONNECTORS = {"kafka": ("confluent_kafka",), "delta": ("deltalake",)}
+_OF_FORMATS = {"avro": ("fastavro",)}
+_WITH_PATHS = ("files", "delta")
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,12 @@ class Executors:
         """Executors can read a source: they see its folder, and can import what its connector uses in tasks."""
         if not self.are_elsewhere:
             return
-        if source.connector == "files":
+        if source.connector in _WITH_PATHS:
             path = re.sub(r"^file:(//)?(?=/)", "", source.options["path"])
             if "://" not in path:
                 self.need_folder(f"the folder of source {source.name}", Path(re.split(r"[^/]*[*?{\\[]", path)[0]))
-        for module in _OF_CONNECTORS.get(source.connector, ()):
+        formats = _OF_FORMATS.get(source.options.get("format", ""), ())
+        for module in (*_OF_CONNECTORS.get(source.connector, ()), *formats):
             if module not in self._seen:
                 self._need_modules([module])
 
@@ -116,8 +120,8 @@ class Executors:
         """Executors see a folder that tasks read or write; `what` it is, in words."""
         if not self.are_elsewhere or str(folder) in self._seen:
             return
-        some = next((str(path) for path in sorted(folder.iterdir())), str(folder)) if folder.is_dir() else str(folder)
-        self._need_paths({some: what})
+        some = next(folder.iterdir(), folder) if folder.is_dir() else folder
+        self._need_paths({str(some): what})
         self._seen.add(str(folder))
 
     def _need_modules(self, modules: Iterable[str]) -> None:

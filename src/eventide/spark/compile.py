@@ -20,7 +20,8 @@ from eventide.kernels.prefold import Prefold
 from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
-from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
+from eventide.plan.late_columns import late_only_columns
+from eventide.plan.physical import AggregateWindows, EventTimeWatermark, Input, Physical
 from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze
@@ -36,7 +37,7 @@ from eventide.spark.sharding import shard_numbers
 from eventide.spark.task_output import OutputForm
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
 from eventide.tasks.portable import NotPortableError
-from eventide.tasks.select_list import Finish, OutputTimes, WindowIds, finish
+from eventide.tasks.select_list import WINDOW_ID, Finish, OutputTimes, WindowIds, finish
 from eventide.tasks.surveying import Surveying
 
 
@@ -129,7 +130,7 @@ def compile_stream(
     if by_tasks is None:
         sums = checked_sums(physical, analyzed.results)
         main = StructType([StructField(f.name, WIDE) if f.name in sums else f for f in analyzed.main.fields])
-        decorate = None if isinstance(physical.operator, ForwardRows) else WindowIds(origin.plan_id)
+        decorate = WindowIds(origin.plan_id) if WINDOW_ID in main.names else None
         unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(main))
         frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)
@@ -158,6 +159,8 @@ def _packing(
         isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
         isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input, admission, orders),
+        late_only_columns(physical, input.plan) if not spec.trials else frozenset(),
+        spec.inner.horizon,
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,7 @@ from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.inputs import unfused
 from eventide.spark.moving import follow
+from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import Need, RunningStream
@@ -87,6 +88,7 @@ class Engine:
         shards: int | None,
     ) -> None:
         """`options` are for a Spark that is started here, where `spark` is None."""
+        refuse_remote(spark, "connect(spark=…)")
         self._layout = layout
         self._owns_spark = spark is None
         self._asked_shards = shards
@@ -104,6 +106,7 @@ class Engine:
         self._streams: dict[str, RunningStream] = {}
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
+        self.listeners: list[Callable[[str, Account], object]] = []  # told of each batch of every stream
 
     def open(
         self,
@@ -129,6 +132,7 @@ class Engine:
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
         router = self._router(stream, results, names, bound, side, compiled)
+        router.listeners = self.listeners
         read = {input.source.name: input.source for input in physical.inputs}
         running = RunningStream(
             stream.name,
@@ -149,6 +153,7 @@ class Engine:
                 if reads(source.connector).has_partitions
             },
             self._stream_tables(stream),
+            stream.options.trigger,
         )
         self._streams[stream.name] = running
         for sink in sinks:
@@ -272,6 +277,11 @@ class Engine:
             writer.tidy()
         if writer is not None:
             self._sinks(stream.name, late=sink.stream != stream.name).append(writer)
+
+    def replayed(self, stream: str) -> list[int]:
+        """The last batch whose late rows were replayed, if any were."""
+        folder = self._layout.replay(stream)
+        return [Replays(folder).upto] if folder.exists() else []
 
     def foreach(self, stream: logical.Stream, function: Function, late: bool) -> None:
         """Let `function` take what `stream` gives, or its late rows, from its next batch on."""
@@ -450,8 +460,7 @@ class Engine:
         if asked not in (None, kept["shards"]):
             raise CheckpointError(
                 f"stream {stream.name} has {kept['shards']} shards in this checkpoint, and {asked} are asked for",
-                help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
-                "fixed for its life",
+                help=f"ask for {kept['shards']} or for none; `eventide rescale {place} --shards {asked}` changes it",
             )
         compiled = self._compiled_as(physical, kept)
         if list(compiled.fused) != kept["fused"]:

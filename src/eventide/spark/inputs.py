@@ -22,7 +22,7 @@ from eventide.connectors.readers import source_frame
 from eventide.connectors.registry import reads
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_NO_ROW
-from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS
+from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS, WINDOW_END, WINDOW_START, WINDOW_TIME
 from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
 from eventide.plan.pace import TARGET, pace_of
@@ -249,6 +249,9 @@ def _to_pack(
     if isinstance(physical.operator, ForwardRows) and guard.is_on:
         # what the select list makes of a row is known behind the operator, where the row has been used
         timed = frame.withColumn(ROWTIME, F.timestamp_micros(TS))
+        if physical.operator.window is not None:  # what is made of the bounds is known when they are
+            unknown = F.lit(None).cast("timestamp")
+            timed = timed.withColumns(dict.fromkeys((WINDOW_START, WINDOW_END, WINDOW_TIME), unknown))
         frame = guard.cleared(guard.of_rows(timed, physical.outputs)[0])
     frame, values = guard.of_rows(frame, input.packed)
     columns = [

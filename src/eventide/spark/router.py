@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from eventide.admission.gate import TOKENS_LEFT
 from eventide.admission.lags import aged
@@ -58,7 +58,9 @@ class Router(ABC):
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
+    settled: int = 0  # manifests of the inbox up to this one were taken in by batches that have ended for good
     has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
+    listeners: list[Callable[[str, Account], object]] = field(default_factory=list)  # told of each batch and its stream
     history: History = field(default_factory=History)
     watch: Stopwatch = field(default_factory=Stopwatch)
     _warned: bool = False
@@ -90,7 +92,16 @@ class Router(ABC):
         account = self.results.latest()
         if account is not None and account.batch == batch:
             self.history.add(account)
+            for listener in self.listeners:
+                self._tell_of(account, listener)
         self.watch.end()
+
+    def _tell_of(self, account: Account, listener: Callable[[str, Account], object]) -> None:
+        """Whoever listens cannot harm the batch, which is done."""
+        try:
+            listener(self.stream, account)
+        except Exception:
+            _LOG.exception("stream %s: whoever listens to its batches failed at batch %s", self.stream, account.batch)
 
     @property
     def must_decode(self) -> bool:
@@ -110,9 +121,12 @@ class Router(ABC):
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
         judged: set[str] = set()
         lanes = copy.deepcopy(before.lanes) if before else {}
+        taken = before.taken if before else 0
+        self.settled = taken  # Spark has committed the batch before this one
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
+            taken = max(taken, one["taken"])
             counts.update({ROWS_IN: one["rows_in"], **one["counts"]})
             events.update(one["events"])
             if one["gauges"] is not None:
@@ -146,7 +160,9 @@ class Router(ABC):
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes)
+        return Account(
+            batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes, taken
+        )
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""
@@ -200,7 +216,8 @@ class StoringRouter(Router):
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         if self.results.has(batch):
-            frame.select(frame.columns[0]).toArrow()
+            tag = F.col(frame.columns[0])
+            frame.where(tag == "account").select(tag).toArrow()
             return
         sinks, late_sinks = list(self.sinks), list(self.late_sinks)
         table = assigned(frame, self.form, self._assignment(batch, sinks, late_sinks)).toArrow()

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventide.errors import EnvironmentError, EventideError
 from eventide.spark import cluster, settings
@@ -77,13 +77,19 @@ def acquire(options: SparkOptions | None = None) -> SparkSession:
     """The process's Spark session, started if there is none; give it back with `release`."""
     global _shared, _users
     with _guard:
-        if _shared is not None and _shared.jvm.has_ended:
+        if _shared is not None and (_shared.jvm.has_ended or _is_stopped(_shared.spark)):
             _let_go(_shared)
             _shared, _users = None, 0
         if _shared is None:
             _shared = _start(options or SparkOptions())
         _users += 1
         return _shared.spark
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    """Whether somebody else has stopped it: a cluster may."""
+    java: Any = spark.sparkContext._jsc
+    return java is None or bool(java.sc().isStopped())
 
 
 def release(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.spark.task_output import Assignment, OutputForm, TaskOutput
-from eventide.storage.inbox import STREAM_KINDS
+from eventide.storage.inbox import MANIFEST, STREAM_KINDS
 from eventide.tasks.packing import LANES, SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
 
@@ -49,6 +49,7 @@ class SourceTimes:
     offered: dict[int, int] = field(default_factory=dict)  # the latest event time, of rows that were shed as well
     lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
     rows: Counter[int] = field(default_factory=Counter)  # how many came, whatever becomes of them
+    taken: int = 0  # the newest manifest of the inbox
 
     def note(self, let_in: LetIn) -> None:
         """What was only known when rows had been admitted."""
@@ -58,6 +59,8 @@ class SourceTimes:
         self.figures, self.offered = let_in.figures, let_in.offered
 
     def add(self, row: Row) -> None:
+        if row.control == MANIFEST:
+            self.taken = max(self.taken, row.at)
         if row.control == LANES:
             add_lanes(self.lanes.setdefault(row.input, {}), json.loads(row.facts))
         flushed = row.at if row.control == "flush" else None
@@ -237,6 +240,7 @@ class ShardWorker:
             "offered": times.offered,
             "lanes": times.lanes,
             "rows": times.rows,
+            "taken": times.taken,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 

@@ -4,6 +4,7 @@ counted.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -49,6 +50,16 @@ class SideOutput:
     def stored(self, batch: int) -> None:
         for channel in self._channels:
             channel.notify(batch)
+
+    @property
+    def delivered(self) -> float:
+        """The newest batch that no side sink waits for."""
+        return min((channel.delivered for channel in self._channels), default=math.inf)
+
+    @property
+    def positions(self) -> list[int]:
+        """How far each side sink has come, as it will know after a restart."""
+        return [channel.position for channel in self._channels]
 
     def wait(self, seconds: float) -> None:
         """Wait for the side sinks, all together at most `seconds`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -50,6 +50,14 @@ def conjuncts(span: Span) -> list[Span]:
     if len(parts) == 1 or not all(part.tokens for part in parts) or len(parts) != _count(inner.tree()):
         return [inner]
     return [each for part in parts for each in conjuncts(part)]
+
+
+def conjunction(conditions: Iterable[str]) -> str | None:
+    """All conditions as one, each once; None if there is none."""
+    listed = list(dict.fromkeys(conditions))
+    if len(listed) < 2:
+        return listed[0] if listed else None
+    return " AND ".join(f"({condition})" for condition in listed)
 
 
 def unwrapped(span: Span) -> Span:

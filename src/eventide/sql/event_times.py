@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from eventide.errors import SqlError
 from eventide.plan.column_roles import SideTime
 from eventide.plan.names import quoted
 from eventide.plan.windows import Hop, Tumble
 from eventide.sql.aggregate_calls import refuse_aggregates
-from eventide.sql.relations import cast_type, not_a_time
+from eventide.sql.cursor import Cursor
 from eventide.sql.scope import (
     Scope,
+    ScopeColumn,
     TimeOf,
     columns_of,
     references,
@@ -18,8 +23,8 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.tokens import Span
-from eventide.sql.type_names import TIME_TYPES
+from eventide.sql.tokens import Span, word
+from eventide.sql.type_names import TIME_TYPES, read_type
 from eventide.sql.window_functions import WindowCall
 
 
@@ -76,3 +81,28 @@ def _computed_time(span: Span, scope: Scope) -> str:
     if known and known not in TIME_TYPES:
         raise span.error(f"this is a {known}, not a time", "cast it to TIMESTAMP, or declare EVENT TIME in the source")
     return rewrite(span, columns_of(scope))
+
+
+def not_a_time(column: ScopeColumn, span: Span) -> SqlError:
+    help = (
+        f"declare it in the source: EVENT TIME {quoted(column.name)} TYPE unixtimestamp_ms (or another type), "
+        "or cast it to TIMESTAMP"
+    )
+    return span.error(f"{column.name} is a {column.type} and not the event time of its source", help)
+
+
+def cast_type(span: Span) -> str:
+    """The type of CAST(... AS type) and ...::type; "" for every other expression."""
+    tree = span.tree()
+    if not isinstance(tree, exp.Cast | exp.TryCast) or span.tokens[0].token_type == TokenType.NUMBER:
+        return ""
+    last = max(
+        (i for i, token in enumerate(span.tokens) if word(token) == "AS" or token.token_type == TokenType.DCOLON),
+        default=None,
+    )
+    if last is None:
+        return ""
+    try:
+        return read_type(Cursor(span.part(last + 1, len(span.tokens))))
+    except SqlError:
+        return ""  # a type that no source can have, such as an interval

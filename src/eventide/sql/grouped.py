@@ -13,13 +13,14 @@ from eventide.plan.logical import AggregateCall, Named, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
 from eventide.plan.shedding import SHED_RATIO, SHED_WEIGHT
-from eventide.plan.windows import Unbounded, Window
+from eventide.plan.windows import Calendar, PanedWindow, Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
+from eventide.sql.conjuncts import conjunction
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.naming import output_name
-from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED
+from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED, star_columns
 from eventide.sql.scope import (
     Reference,
     Scope,
@@ -35,7 +36,7 @@ from eventide.sql.scope import (
     unknown_column,
 )
 from eventide.sql.syntax import EmitNode, SelectItem, SelectNode, WindowTable
-from eventide.sql.tokens import Call, Edit, Span, calls
+from eventide.sql.tokens import Call, Edit, Span, calls, word
 from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
     UNSUPPORTED_BOUNDS,
@@ -45,6 +46,7 @@ from eventide.sql.window_functions import (
     window_of_clause,
     window_of_table,
 )
+from eventide.sql.window_tables import without_made
 
 STRUCT = "named_struct('start', window_start, 'end', window_end)"
 
@@ -77,7 +79,9 @@ def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: i
     """The query as a window aggregation. Without a window, groups are emitted again whenever they change, and kept
     for `state_ttl`.
     """
-    grouping = _read_grouping(select, scope)
+    of_windows, table = scope.where, scope.window
+    grouping = _read_grouping(select, without_made(scope), table)
+    scope = without_made(scope)
     window, time = _window_and_time(grouping, scope, select)
     mode = emit.mode or (EmitMode.CHANGES if emit.is_inner and window is None else EmitMode.ON_WINDOW_CLOSE)
     if window is None and mode not in (EmitMode.ON_UPDATE, EmitMode.CHANGES):
@@ -87,7 +91,7 @@ def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: i
         check_window_of_changes(window, scope.op, grouping.window.span if grouping.window else select.span)
     lowering = _Lowering(select, scope, grouping, window, time, mode)
     outputs = lowering.outputs()
-    having = lowering.having(outputs)
+    having = conjunction([each for each in (of_windows, lowering.having(outputs)) if each is not None])
     return WindowAggregate(
         scope.relation,
         scope.logical_columns(),
@@ -118,15 +122,25 @@ def _window_and_time(grouping: _Grouping, scope: Scope, select: SelectNode) -> t
 
 def _no_window(select: SelectNode) -> SqlError:
     place = select.group_span
+    if select.distinct is not None:
+        is_union = word(select.distinct.tokens[0]) == "UNION"
+        instead = "write UNION ALL" if is_union else "select window_start, window_end of a window table, too"
+        raise select.distinct.error(
+            f"there is no window, and {UNBOUNDED}", f"{instead}, or add EMIT ON UPDATE to be told once of every row"
+        )
     if place is None:
         found = [found for item in select.items if not item.star for found in find_aggregates(item.expression)]
         place = found[0].span if found else select.having or select.span
     return place.error(f"there is no window, and {UNBOUNDED}", ADD_WINDOW)
 
 
-def _read_grouping(select: SelectNode, scope: Scope) -> _Grouping:
-    """Keys and the one window of GROUP BY, of a window table in FROM, or of a WINDOW clause."""
+def _read_grouping(select: SelectNode, scope: Scope, table: PanedWindow | Calendar | None) -> _Grouping:
+    """Keys and the one window of GROUP BY, of a window table in FROM, or of a WINDOW clause; `table` is the window of a
+    table function in a subquery.
+    """
     grouping = _Grouping()
+    if table is not None:
+        grouping.window = WindowCall(table, None, select.source.span)
     if isinstance(select.source, WindowTable):
         grouping.window = window_of_table(select.source)
     if select.window is not None:
@@ -134,9 +148,27 @@ def _read_grouping(select: SelectNode, scope: Scope) -> _Grouping:
     bounds: set[str] = set()
     for item in select.group_by:
         _read_group_item(item, select, scope, grouping, bounds)
+    if select.distinct is not None:
+        _read_distinct(select, scope, grouping, bounds, table is not None)
     if isinstance(select.source, WindowTable):
         _check_window_table(select, select.source, scope, grouping, bounds)
+    if table is not None:
+        _check_bounds(select, select.source.span, bounds)
     return grouping
+
+
+def _read_distinct(select: SelectNode, scope: Scope, grouping: _Grouping, bounds: set[str], in_windows: bool) -> None:
+    """Everything that is selected is a key."""
+    for item in select.items:
+        if not item.star:
+            _read_group_item(item.expression, select, scope, grouping, bounds)
+            continue
+        if in_windows or isinstance(select.source, WindowTable):
+            bounds |= {WINDOW_START, WINDOW_END}
+        for column in star_columns(scope, item):
+            grouping.keys.append(_Key(quoted(column.name), item.expression, column.called, column.name))
+            if column.bound is not None:
+                grouping.bounds[column.bound.which] = column
 
 
 def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Grouping, bounds: set[str]) -> None:
@@ -220,12 +252,7 @@ def _whole_call(span: Span) -> Call | None:
 def _check_window_table(
     select: SelectNode, table: WindowTable, scope: Scope, grouping: _Grouping, bounds: set[str]
 ) -> None:
-    if bounds != {"window_start", "window_end"}:
-        place = select.group_span or table.span
-        raise place.error(
-            "a window table needs both window_start and window_end in GROUP BY",
-            "write GROUP BY window_start, window_end, ...",
-        )
+    _check_bounds(select, table.span, bounds)
     if table.function != "session":
         if table.partition:
             raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in GROUP BY")
@@ -234,6 +261,14 @@ def _check_window_table(
     if partition != {key.sql for key in grouping.keys}:
         help = "write SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), gap) and GROUP BY window_start, window_end, k"
         raise table.span.error("sessions are made per key, so PARTITION BY and GROUP BY must name the same keys", help)
+
+
+def _check_bounds(select: SelectNode, table: Span, bounds: set[str]) -> None:
+    if bounds != {"window_start", "window_end"}:
+        raise (select.group_span or table).error(
+            "a window table needs both window_start and window_end in GROUP BY",
+            "write GROUP BY window_start, window_end, ...",
+        )
 
 
 class _Lowering:
@@ -249,6 +284,9 @@ class _Lowering:
     def outputs(self) -> list[Named]:
         outputs: list[Named] = []
         for item in self.select.items:
+            if item.star and self.select.distinct is not None:
+                outputs += self._all(item)
+                continue
             if item.star:
                 raise item.expression.error(
                     "* cannot be used in a query with a window",
@@ -264,6 +302,13 @@ class _Lowering:
             if twice is not None:
                 raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
         return outputs
+
+    def _all(self, item: SelectItem) -> list[Named]:
+        """SELECT DISTINCT *: what there is, and the bounds of a window table, are keys."""
+        numbers = {key.column: number for number, key in enumerate(self.keys)}
+        found = [Named(column.called, f"__k{numbers[column.name]}") for column in star_columns(self.scope, item)]
+        has_bounds = not self.is_by_columns and not isinstance(self.window, Unbounded)
+        return found + [Named(which, which) for which in (WINDOW_START, WINDOW_END) if has_bounds]
 
     def having(self, outputs: list[Named]) -> str | None:
         if self.select.having is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eventide.errors import suggest
@@ -10,10 +9,10 @@ from eventide.plan.joins import Asof, JoinBound, OverlappingSessions
 from eventide.plan.logical import Filter, Relation
 from eventide.plan.modes import JoinKind
 from eventide.plan.names import quoted
-from eventide.sql.conjuncts import comparison
+from eventide.sql.conjuncts import comparison, conjunction
 from eventide.sql.join_scope import JoinScope
 from eventide.sql.join_windows import Conditions
-from eventide.sql.scope import Lookup, rewrite, single_reference
+from eventide.sql.scope import Lookup, columns_of, rewrite, single_reference
 from eventide.sql.tokens import Span, word
 
 _BOTH, _LEFT, _RIGHT, _NONE = {0, 1}, {0}, {1}, set[int]()
@@ -67,6 +66,9 @@ def sort_conditions(scope: JoinScope, conditions: Conditions, bound: JoinBound, 
     made = Sorted()
     for name in conditions.using:
         _add_key(made, _using_key(name, scope))
+    for one, other in conditions.equal:
+        right = quoted(other) if isinstance(other, str) else rewrite(other, columns_of(scope.right.scope))
+        _add_key(made, Key((rewrite(one, columns_of(scope.left.scope)), right)))
     by_on, by_where = _FILTERED_BY_ON[scope.kind], _FILTERED_BY_WHERE[scope.kind]
     if isinstance(bound, OverlappingSessions):
         by_on = by_where = _NONE
@@ -78,14 +80,6 @@ def sort_conditions(scope: JoinScope, conditions: Conditions, bound: JoinBound, 
     for condition in conditions.where:
         _sort(condition, scope.behind(), made, made.where, above, by_where, is_key=as_on)
     return made
-
-
-def conjunction(conditions: Iterable[str]) -> str | None:
-    """All conditions as one, each once; None if there is none."""
-    listed = list(dict.fromkeys(conditions))
-    if len(listed) < 2:
-        return listed[0] if listed else None
-    return " AND ".join(f"({condition})" for condition in listed)
 
 
 def _sort(

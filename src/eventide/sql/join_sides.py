@@ -11,7 +11,7 @@ from eventide.plan.names import quoted
 from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.relations import Composing, apply_watermark, lower_input, selected, with_where
 from eventide.sql.scope import Reference, Scope, single_reference
-from eventide.sql.shape import aggregates
+from eventide.sql.shape import keeps_state
 from eventide.sql.syntax import SelectItem, SelectNode, SubqueryRef, TableRef, WindowTable
 from eventide.sql.window_functions import WindowCall, window_of_table
 
@@ -78,7 +78,7 @@ def _windowed(node: SubqueryRef, catalog: Composing) -> Side | None:
     select = node.query.selects[0]
     if len(node.query.selects) != 1 or not isinstance(select.source, WindowTable | SubqueryRef):
         return None
-    if aggregates(select) or select.order_by is not None:
+    if keeps_state(select):
         return None
     below = select.source
     inner = _window_table(below, catalog) if isinstance(below, WindowTable) else _windowed(below, catalog)

@@ -30,6 +30,7 @@ class Conditions:
     on: list[Span] = field(default_factory=list)
     where: list[Span] = field(default_factory=list)
     using: list[Span] = field(default_factory=list)
+    equal: list[tuple[Span, Span | str]] = field(default_factory=list)
 
 
 def take(conditions: list[Span], read: Callable[[Span], Read | None]) -> list[Read]:

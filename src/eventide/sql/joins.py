@@ -8,10 +8,10 @@ from functools import reduce
 from eventide.plan.logical import Join, JoinSide, Named
 from eventide.plan.modes import EmitMode, JoinKind
 from eventide.sql.aggregate_calls import refuse_aggregates
-from eventide.sql.conjuncts import conjuncts
+from eventide.sql.conjuncts import conjunction, conjuncts
 from eventide.sql.emits import AT_CLOSE, of_join
 from eventide.sql.join_bounds import Bounded, BoundFinder, Emission
-from eventide.sql.join_conditions import Sorted, conjunction, sort_conditions
+from eventide.sql.join_conditions import Sorted, sort_conditions
 from eventide.sql.join_outputs import AboveJoin, join_outputs, refuse_windows
 from eventide.sql.join_pairs import Names, pair_columns, pair_scope
 from eventide.sql.join_scope import JoinScope
@@ -134,7 +134,8 @@ class _Joiner:
 
     def _scope(self, join: JoinNode, where: list[Span]) -> tuple[JoinScope, list[Span]]:
         """The sides of a join, and the conditions that are left to it: joins below take those that are about them."""
-        named = self.names.with_those_of(join.on, join.match, join.system_time, *join.using, *where)
+        compared = [span for pair in join.equal for span in pair if isinstance(span, Span)]
+        named = self.names.with_those_of(join.on, join.match, join.system_time, *join.using, *compared, *where)
         below = replace(self, names=named)
         left, rest = below._side(join.left, where if join.kind in _KEEPS_LEFT else [])
         right, _ = below._side(join.right, [])
@@ -200,4 +201,5 @@ def _conditions(join: JoinNode, where: list[Span], scope: JoinScope) -> Conditio
     for span in where if join.on is None else (join.on, *where):
         for side in scope.sides:
             refuse_quoted_columns(side.scope, span)
-    return Conditions([] if join.on is None else conjuncts(join.on), list(where), list(join.using))
+    on = [] if join.on is None else conjuncts(join.on)
+    return Conditions(on, list(where), list(join.using), list(join.equal))

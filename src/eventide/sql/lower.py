@@ -12,6 +12,7 @@ from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.stream_source import change_log
+from eventide.plan.trigger import CONTINUOUS, parse_trigger
 from eventide.plan.validate import Places
 from eventide.plan.windows import RangeFrame, Unbounded
 from eventide.sql.aggregate_calls import NO_OVER
@@ -28,6 +29,7 @@ from eventide.sql.rank import check_places, lower_rank
 from eventide.sql.relations import (
     Readable,
     apply_watermark,
+    lower_from,
     lower_input,
     lower_union,
     project,
@@ -37,7 +39,7 @@ from eventide.sql.relations import (
 )
 from eventide.sql.scope import Scope, resolve, single_reference, unknown_column
 from eventide.sql.select_above import select_above
-from eventide.sql.shape import is_grouped, keeps_state, operator_below, query_below, ranks, runs
+from eventide.sql.shape import aggregates, keeps_state, operator_below, query_below, ranks, runs
 from eventide.sql.statements import CreateStream
 from eventide.sql.syntax import EmitNode, JoinNode, SelectNode, SubqueryRef, WindowTable
 from eventide.sql.tokens import Span, word
@@ -95,7 +97,7 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
         read = composition.read_query(query, emit, of_operator(below, query))
         return _forward(select, with_where(replace(scan(read, composition), qualifier=source.alias), select.where))
     has_over = ranks(select) or runs(select)
-    is_plain = not is_grouped(select) and not has_over and select.order_by is None
+    is_plain = not aggregates(select) and not has_over and select.order_by is None
     if isinstance(source, JoinNode) and is_plain and not source.steps:
         return lower_join(select, source, composition, emit.mode)
     scope = _lower_from(select, composition)
@@ -103,7 +105,7 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
         return _running(select, scope, emit, composition)
     if ranks(select):
         return _ranked(select, scope, emit, composition.state_ttl)
-    if not is_grouped(select):
+    if not aggregates(select):
         return _forward(select, scope)
     if select.order_by is not None:
         raise select.order_by.error(
@@ -113,15 +115,20 @@ def _lower_select(select: SelectNode, composition: Composition, emit: EmitNode) 
 
 
 def _running(select: SelectNode, scope: Scope, emit: EmitNode, composition: Composition) -> Over:
-    if is_grouped(select):
+    if aggregates(select):
         raise select.span.error(NO_OVER, "group in a subquery, and run over its rows")
+    if scope.window is not None:
+        raise select.span.error(
+            "running aggregates go on from window to window",
+            "leave the window table out, or GROUP BY window_start, window_end",
+        )
     if select.order_by is not None:
         raise select.order_by.error("running aggregates come out in event-time order", "leave ORDER BY out")
     return lower_over(select, scope, emit, composition)
 
 
 def _ranked(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> Rank:
-    if is_grouped(select):
+    if aggregates(select):
         raise select.span.error("rows are grouped first and then ranked", "group in a subquery, and rank its rows")
     if select.order_by is not None:
         raise select.order_by.error("ranked rows come out by window and place", "leave ORDER BY out")
@@ -162,11 +169,11 @@ def _lower_from(select: SelectNode, catalog: Composition) -> Scope:
     source = select.source
     if isinstance(source, JoinNode):
         return read_join(select, source, catalog)
-    if isinstance(source, WindowTable):
+    if isinstance(source, WindowTable) and aggregates(select):
         scope = lower_input(source.input, catalog)
         scope = replace(scope, qualifier=source.alias or scope.qualifier)
     else:
-        scope = lower_input(source, catalog)
+        scope = lower_from(source, catalog)
     if select.watermark is not None:
         scope = apply_watermark(scope, select.watermark)
     if select.window is not None and "watermark" in select.window.durations:
@@ -183,7 +190,8 @@ def _forward(select: SelectNode, scope: Scope) -> Forward:
             raise select.order_by.error("a change log leaves in the order of its changes", "leave ORDER BY out")
         ordered = True
     outputs = project(scope, select.items).outputs
-    return Forward(scope.relation, scope.logical_columns(), outputs, ordered, carried_time(scope), scope.changes)
+    columns, time = scope.logical_columns(), carried_time(scope)
+    return Forward(scope.relation, columns, outputs, ordered, time, scope.changes, scope.window, scope.where)
 
 
 def _check_order(span: Span, scope: Scope, select: SelectNode) -> None:
@@ -276,6 +284,8 @@ def _stream_options(options: Options) -> StreamOptions:
         options.flag("fused_scan") is not False,
         depth_of(options.flag("fusion.enabled"), options.count("fusion.max_depth")),
         options.text("sum.overflow") == "error",
+        options.keep("results.keep"),
+        parse_trigger(options.text("trigger") or CONTINUOUS),
     )
 
 

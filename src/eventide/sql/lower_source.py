@@ -36,10 +36,21 @@ def lower_source(statement: CreateSource) -> Source:
         messages=build.messages(),
         dedup=build.dedup(),
         idle_timeout=options.duration("idle_timeout"),
+        keep=_keep(statement),
         max_future_skew=source.max_future_skew if skew is None else skew,
         refuses_empty_rows=options.text("empty_rows") == "error",
         admission=admission_of(options),
     )
+
+
+def _keep(statement: CreateSource) -> int | None:
+    if "rows.keep" in statement.options.given and statement.connector != "embedded":
+        raise statement.options.error(
+            "rows.keep",
+            f"'rows.keep' is about rows that are written with db.write, and {statement.name} is read from elsewhere",
+            "leave it out",
+        )
+    return statement.options.keep("rows.keep")
 
 
 def lower_sink(statement: CreateSink) -> Sink:

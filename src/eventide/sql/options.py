@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,11 +19,19 @@ from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.positions import parse_position
 from eventide.plan.side_output import KINDS, parse_rate
+from eventide.plan.sizes import parse_size
+from eventide.plan.trigger import parse_trigger
 from eventide.secrets import HELP, PLACEHOLDER, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
 
 MOST_SHARDS = 4096
+KEEP_WORDS = {"all": None, "none": 0}
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    "position": parse_position,
+    "size": parse_size,
+    "trigger": parse_trigger,
+}
 
 SOURCE_OPTIONS: Mapping[str, Option] = {
     "connector": Option(),
@@ -32,6 +40,7 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     "watermark.lag": Option("duration"),
     "idle_timeout": Option("duration"),
     "max_future_skew": Option("duration"),
+    "rows.keep": Option("keep"),
     "empty_rows": Option("choice", ("use", "error")),
     **{name: Option() for name in ADMISSION_OPTIONS},
 }
@@ -52,6 +61,8 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "fused_scan": Option("flag"),
     "fusion.enabled": Option("flag"),
     "fusion.max_depth": Option("count"),
+    "results.keep": Option("keep"),
+    "trigger": Option("trigger"),
 }
 
 
@@ -94,6 +105,11 @@ class Options:
 
     def count(self, name: str) -> int | None:
         return int(self.given[name].value) if name in self.given else None
+
+    def keep(self, name: str) -> int | None:
+        """How long something is kept, in microseconds; None: for ever, 0: no longer than it is needed."""
+        value = self.given[name].value if name in self.given else "all"
+        return KEEP_WORDS[value] if value in KEEP_WORDS else parse_duration(value)
 
     def flag(self, name: str) -> bool | None:
         return self.given[name].value == "true" if name in self.given else None
@@ -309,9 +325,9 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
-    elif option.kind == "position":
+    elif option.kind in _PARSERS:
         try:
-            parse_position(value)
+            _PARSERS[option.kind](value)
         except OptionError as error:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":
@@ -325,6 +341,17 @@ def _canonical(options: Options, name: str, option: Option) -> str:
                 name, f"option '{name}' is at most {option.most}, not {digits}", f"write '{name}' = '{option.most}'"
             )
         return str(int(value))
+    elif option.kind == "keep":
+        if value.lower() in KEEP_WORDS:
+            return value.lower()
+        try:
+            kept = parse_duration(value)
+        except OptionError:
+            kept = 0
+        if kept == 0:
+            raise options.error(
+                name, f"option '{name}' is all, none or a duration, not '{value}'", f"write '{name}' = '7 days'"
+            )
     elif option.kind == "flag":
         if value.lower() not in ("true", "false"):
             raise options.error(name, f"option '{name}' is true or false, not '{value}'", f"write '{name}' = 'true'")

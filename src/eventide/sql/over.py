@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import TokenType
@@ -61,6 +62,7 @@ def lower_over(select: SelectNode, scope: Scope, emit: EmitNode, catalog: Compos
         twice = duplicate([output.name for output in outputs])
         if twice is not None:
             raise item.expression.error(f"two columns are called {twice}", "give one of them another name with AS")
+    where = None if select.qualify is None else lowering.expression(select.qualify, outputs)
     window = lowering.window or _Window((), RangeFrame(), ())
     is_bounded = not is_told and isinstance(window.frame, RangeFrame) and window.frame.preceding is not None
     return Over(
@@ -70,6 +72,7 @@ def lower_over(select: SelectNode, scope: Scope, emit: EmitNode, catalog: Compos
         window.frame,
         tuple(lowering.aggregates),
         tuple(outputs),
+        where=where,
         time=carried_time(scope),
         ttl=None if is_bounded else catalog.state_ttl,
         order=window.order,
@@ -92,7 +95,8 @@ class _Lowering:
         self.window: _Window | None = None
         self.aggregates: list[AggregateCall] = []
 
-    def expression(self, span: Span) -> str:
+    def expression(self, span: Span, outputs: Sequence[Named] = ()) -> str:
+        """An expression over the input, the aggregates and, in QUALIFY, what is selected."""
         refuse_quoted_columns(self.scope, span)
         edits = [self._aggregate(found) for found in find_aggregates(span)]
         for index, token in enumerate(span.tokens):
@@ -104,8 +108,12 @@ class _Lowering:
         lookup = columns_of(self.scope)
         for reference in references(span):
             start, end = reference.places[0][0], reference.places[-1][1]
-            if not any(edit.start <= start and end <= edit.end for edit in edits):
-                edits.append(lookup(reference))
+            if any(edit.start <= start and end <= edit.end for edit in edits):
+                continue
+            alias = next(
+                (each for each in outputs if [each.name.lower()] == [p.lower() for p in reference.parts]), None
+            )
+            edits.append(lookup(reference) if alias is None else reference.upto(1, f"({alias.sql})"))
         return span.render(edits)
 
     def _aggregate(self, found: FoundAggregate) -> Edit:

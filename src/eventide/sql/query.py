@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -11,6 +11,9 @@ from eventide.sql.clauses import at_clause, parse_watermark
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.from_clause import Ctes, FromParser
 from eventide.sql.lateral_views import moved_to_from
+from eventide.sql.ranked_groups import ranked_above
+from eventide.sql.shape import aggregates, ranks, runs
+from eventide.sql.subquery_conditions import with_subqueries
 from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, TableRef, Watermark, WindowClause
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
@@ -18,7 +21,6 @@ _WINDOW_KINDS = {"TUMBLING": ("SIZE", "OFFSET"), "HOPPING": ("SIZE", "SLIDE", "O
 _REFUSED = {
     "LIMIT": ("LIMIT would end a stream that has no end", "leave it out; limit the rows when you read the result"),
     "OFFSET": ("OFFSET has no meaning in a stream", "leave it out"),
-    "QUALIFY": ("QUALIFY needs window functions with OVER, which streams do not have", "filter groups with HAVING"),
     "SORT BY": ("SORT BY is not supported", "write ORDER BY with the event-time column"),
     "CLUSTER BY": ("CLUSTER BY is not supported", "leave it out; Eventide shards by the group keys"),
     "DISTRIBUTE BY": ("DISTRIBUTE BY is not supported", "leave it out; Eventide shards by the group keys"),
@@ -36,11 +38,20 @@ def parse_query(cursor: Cursor, ctes: Ctes | None = None) -> QueryNode:
         _parse_ctes(cursor, known)
     selects = list(_parse_term(cursor, known))
     while cursor.at_words("UNION"):
-        union = cursor.next()
-        if not cursor.accept("ALL"):
-            raise error_at(cursor.sql, union, "UNION removes duplicates, which needs all rows", "write UNION ALL")
+        union = cursor.span.part(cursor.position, cursor.position + 1)
+        cursor.next()
+        is_distinct = not cursor.accept("ALL")
+        if is_distinct:
+            cursor.accept("DISTINCT")
         selects.extend(_parse_term(cursor, known))
+        if is_distinct:
+            selects = [_distinct_over(QueryNode(cursor.span.part(first, cursor.position), tuple(selects)), union)]
     return QueryNode(cursor.span.part(first, cursor.position), tuple(selects))
+
+
+def _distinct_over(query: QueryNode, word: Span) -> SelectNode:
+    """SELECT DISTINCT * FROM (query); `word` is what asks for it."""
+    return SelectNode(query.span, (SelectItem(word, star=True),), SubqueryRef(query, query.span), distinct=word)
 
 
 def _parse_ctes(cursor: Cursor, known: dict[str, QueryNode]) -> None:
@@ -86,6 +97,7 @@ class _Clauses:
     window: WindowClause | None = None
     watermark: Watermark | None = None
     order_by: Span | None = None
+    qualify: Span | None = None
     seen: dict[str, Token] = field(default_factory=dict)
 
 
@@ -94,11 +106,7 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     select = cursor.expect("SELECT", help="a stream is made by a SELECT")
     if cursor.at(TokenType.HINT):
         raise cursor.error("hints have no effect in a stream", "leave the hint out")
-    if cursor.at_words("DISTINCT"):
-        raise cursor.error(
-            "DISTINCT would have to remember every row for ever", "group by the columns and a window instead"
-        )
-    cursor.accept("ALL")
+    distinct = _parse_distinct(cursor)
     items = tuple(_select_item(part) for part in split_commas(cursor.until(at_clause, "what to select")))
     if not cursor.done and not cursor.at_words("FROM"):
         raise cursor.expected("FROM", "separate columns with commas, and close what you open")
@@ -110,7 +118,7 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     clauses = _Clauses()
     while not cursor.done and _parse_clause(cursor, clauses):
         pass
-    return SelectNode(
+    made = SelectNode(
         cursor.span.part(first, cursor.position),
         items,
         source,
@@ -121,7 +129,25 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
         clauses.window,
         clauses.watermark,
         clauses.order_by,
+        qualify=clauses.qualify,
     )
+    made = ranked_above(with_subqueries(made, lambda nested: parse_subquery(nested, ctes)))
+    if distinct is None:
+        return made
+    is_operator = aggregates(made) or ranks(made) or runs(made)
+    return _distinct_over(QueryNode(made.span, (made,)), distinct) if is_operator else replace(made, distinct=distinct)
+
+
+def _parse_distinct(cursor: Cursor) -> Span | None:
+    """The word DISTINCT, or nothing, or ALL, which means nothing."""
+    if cursor.accept("ALL") or not cursor.at_words("DISTINCT"):
+        return None
+    first = cursor.position
+    cursor.next()
+    if cursor.at_words("ON"):
+        help = "rank the rows: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS place, and WHERE place = 1 around it"
+        raise cursor.error("DISTINCT ON is not supported", help)
+    return cursor.span.part(first, first + 1)
 
 
 def _parse_clause(cursor: Cursor, clauses: _Clauses) -> bool:
@@ -132,7 +158,7 @@ def _parse_clause(cursor: Cursor, clauses: _Clauses) -> bool:
     name = " ".join(word(token).split())
     if name in _REFUSED:
         raise cursor.error(*_REFUSED[name])
-    if name not in ("WHERE", "GROUP BY", "HAVING", "ORDER BY", "WINDOW", "WATERMARK"):
+    if name not in ("WHERE", "GROUP BY", "HAVING", "QUALIFY", "ORDER BY", "WINDOW", "WATERMARK"):
         return False
     if name in clauses.seen:
         raise cursor.error(f"{name} is given twice", "keep one of them")
@@ -145,6 +171,8 @@ def _parse_clause(cursor: Cursor, clauses: _Clauses) -> bool:
         clauses.group_by = tuple(split_commas(clauses.group_span))
     elif name == "HAVING":
         clauses.having = cursor.until(at_clause, "a condition")
+    elif name == "QUALIFY":
+        clauses.qualify = cursor.until(at_clause, "a condition")
     elif name == "ORDER BY":
         clauses.order_by = cursor.until(at_clause, "a column")
     elif name == "WINDOW":

@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Protocol
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
-
-from eventide.errors import SqlError, suggest
+from eventide.errors import suggest
 from eventide.plan.column_roles import RowTime, SideTime, WindowBound, roles_of
 from eventide.plan.logical import (
     Explode,
@@ -39,8 +36,9 @@ from eventide.plan.stream_source import (
     stream_source,
 )
 from eventide.sql.aggregate_calls import refuse_aggregates
-from eventide.sql.cursor import Cursor
+from eventide.sql.conjuncts import conjunction
 from eventide.sql.emits import Lateness
+from eventide.sql.event_times import cast_type, not_a_time
 from eventide.sql.lateral_views import with_view
 from eventide.sql.lookups import with_lookup
 from eventide.sql.naming import output_name
@@ -71,9 +69,10 @@ from eventide.sql.syntax import (
     Watermark,
     WindowTable,
 )
-from eventide.sql.tokens import Edit, Span, calls, word
-from eventide.sql.type_names import TIME_TYPES, read_type
+from eventide.sql.tokens import Edit, Span, calls
+from eventide.sql.type_names import TIME_TYPES
 from eventide.sql.window_functions import WINDOW_FUNCTIONS
+from eventide.sql.window_tables import in_windows, split_where
 
 PSEUDO_COLUMNS = ("window_start", "window_end", "window_id", "emit_epoch", "op")
 UNBOUNDED = "an unbounded aggregate never closes"
@@ -147,7 +146,8 @@ def with_step(scope: Scope, step: InputStep) -> Scope:
 
 def lower_union(query: QueryNode, catalog: Composing, emit: EmitNode | None = None) -> Scope:
     """A subquery: one SELECT, or several with UNION ALL. Those that keep state are streams of their own."""
-    scopes = [_lower_part(select, catalog, emit or EmitNode(is_inner=True)) for select in query.selects]
+    emit, is_alone = emit or EmitNode(is_inner=True), len(query.selects) == 1
+    scopes = [_lower_part(select, catalog, emit, is_alone) for select in query.selects]
     if len(scopes) == 1:
         return scopes[0]
     scopes = _with_common_times(_with_common_op(scopes, query))
@@ -173,11 +173,16 @@ def with_where(scope: Scope, where: Span | None) -> Scope:
         return scope
     refuse_aggregates(where, "WHERE", "filter groups with HAVING")
     refuse_quoted_columns(scope, where)
-    return replace(scope, relation=Filter(scope.relation, rewrite(where, columns_of(scope, _PseudoHint("WHERE")))))
+    conditions, scope = split_where(scope, where)
+    found = conjunction([rewrite(each, columns_of(scope, _PseudoHint("WHERE"))) for each in conditions])
+    return scope if found is None else replace(scope, relation=Filter(scope.relation, found))
 
 
-def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
-    """The select list of a query without aggregates; earlier aliases may be used in later items, as in Spark."""
+def project(scope: Scope, items: tuple[SelectItem, ...], made_too: bool = True) -> Projected:
+    """The select list of a query without aggregates; earlier aliases may be used in later items, as in Spark.
+
+    `made_too`: whether expressions may be over what a window makes.
+    """
     outputs: list[Named] = []
     columns: list[ScopeColumn] = []
     for item in items:
@@ -198,7 +203,8 @@ def project(scope: Scope, items: tuple[SelectItem, ...]) -> Projected:
         found = resolve(scope, reference) if reference is not None else None
         plain = found[0] if found is not None and reference is not None and found[1] == len(reference.parts) else None
         name = item.alias or (plain.called if plain is not None else output_name(item.expression, scope))
-        outputs.append(Named(name, rewrite(item.expression, _Aliases(scope, list(outputs)))))
+        is_passed = made_too or (plain is not None and plain.is_made and name == plain.name)
+        outputs.append(Named(name, rewrite(item.expression, _Aliases(scope, list(outputs), is_passed))))
         if plain is None:
             columns.append(ScopeColumn(name, cast_type(item.expression)))
         else:
@@ -268,31 +274,6 @@ def with_lag(relation: Relation, lag: int, span: Span) -> Relation:
             return replace(relation, input=with_lag(relation.input, lag, span))
 
 
-def not_a_time(column: ScopeColumn, span: Span) -> SqlError:
-    help = (
-        f"declare it in the source: EVENT TIME {quoted(column.name)} TYPE unixtimestamp_ms (or another type), "
-        "or cast it to TIMESTAMP"
-    )
-    return span.error(f"{column.name} is a {column.type} and not the event time of its source", help)
-
-
-def cast_type(span: Span) -> str:
-    """The type of CAST(... AS type) and ...::type; "" for every other expression."""
-    tree = span.tree()
-    if not isinstance(tree, exp.Cast | exp.TryCast) or span.tokens[0].token_type == TokenType.NUMBER:
-        return ""
-    last = max(
-        (i for i, token in enumerate(span.tokens) if word(token) == "AS" or token.token_type == TokenType.DCOLON),
-        default=None,
-    )
-    if last is None:
-        return ""
-    try:
-        return read_type(Cursor(span.part(last + 1, len(span.tokens))))
-    except SqlError:
-        return ""  # a type that no source can have, such as an interval
-
-
 def scan(source: Source, catalog: Readable, alias: str | None = None) -> Scope:
     """The scope of a source, or of a stream as one."""
     event_time = source.event_time.column if source.event_time is not None else None
@@ -334,14 +315,25 @@ def _readable(node: TableRef, catalog: Readable) -> Source:
     raise node.span.error(f"there is no source or stream {node.name}", suggest(node.name, known))
 
 
-def _lower_part(select: SelectNode, catalog: Composing, emit: EmitNode) -> Scope:
-    """A SELECT in FROM or UNION ALL."""
+def lower_from(source: TableRef | SubqueryRef | WindowTable, catalog: Composing) -> Scope:
+    """The scope of everything in FROM but joins."""
+    return (
+        in_windows(source, lower_input(source.input, catalog))
+        if isinstance(source, WindowTable)
+        else lower_input(source, catalog)
+    )
+
+
+def _lower_part(select: SelectNode, catalog: Composing, emit: EmitNode, is_alone: bool) -> Scope:
+    """A SELECT in FROM, `is_alone`, or of a UNION ALL."""
     source = select.source
     operator = operator_below(select)
     is_around_places = operator is not None and ranks(operator)  # and may say which of them are wanted
-    if keeps_state(select) or isinstance(source, WindowTable | JoinNode) or is_around_places:
+    if keeps_state(select) or isinstance(source, JoinNode) or is_around_places:
         return replace(scan(catalog.read(select, emit), catalog), qualifier=None)
-    scope = lower_input(source, catalog)
+    scope = lower_from(source, catalog)
+    if scope.window is not None and not is_alone:
+        return replace(scan(catalog.read(select, emit), catalog), qualifier=None)
     if select.watermark is not None:
         scope = apply_watermark(scope, select.watermark)
     return selected(with_where(scope, select.where), select, select.items)
@@ -353,18 +345,26 @@ def selected(scope: Scope, select: SelectNode, items: tuple[SelectItem, ...]) ->
         star_columns(scope, items[0])
         if all(column.qualifier is None for column in scope.columns):
             return scope
-    projected = _with_hidden(project(scope, items), scope)
+    projected = _with_hidden(project(scope, items, made_too=False), scope)
     if scope.time_of is TimeOf.COLUMN and not any(column.is_event_time for column in projected.columns):
         raise select.span.error("this SELECT drops the column of the watermark", "select it, too")
-    return Scope(Project(scope.relation, projected.outputs), projected.columns, scope.time_of)
+    return Scope(
+        Project(scope.relation, projected.outputs),
+        projected.columns,
+        scope.time_of,
+        window=scope.window,
+        where=scope.where,
+    )
 
 
 def _with_hidden(projected: Projected, scope: Scope) -> Projected:
     """The event time of a stream's rows stays at hand whether it is selected or not."""
     taken = {column.name.lower() for column in projected.columns}
     hidden = tuple(column for column in scope.columns if column.is_hidden and column.name.lower() not in taken)
-    named = tuple(Named(column.name, quoted(column.name)) for column in hidden)
-    return Projected(projected.outputs + named, projected.columns + hidden)
+    columns = projected.columns + hidden
+    known = [output.sql for output in projected.outputs] + [quoted(column.name) for column in hidden]
+    outputs = [Named(c.name, sql) for c, sql in zip(columns, known, strict=True) if not c.is_made]
+    return Projected(tuple(outputs), columns)
 
 
 @dataclass(frozen=True)
@@ -373,13 +373,14 @@ class _Aliases:
 
     scope: Scope
     outputs: list[Named]
+    made_too: bool = True
 
     def __call__(self, reference: Reference) -> Edit:
         if resolve(self.scope, reference) is None:
             for output in self.outputs:
                 if output.name.lower() == reference.parts[0].lower():
                     return reference.upto(1, f"({output.sql})")
-        return columns_of(self.scope, _PseudoHint("a query without a window"))(reference)
+        return columns_of(self.scope, _PseudoHint("a query without a window"), self.made_too)(reference)
 
 
 @dataclass(frozen=True)

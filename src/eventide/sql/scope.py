@@ -18,6 +18,7 @@ from eventide.plan.column_roles import SideTime, WindowBound
 from eventide.plan.logical import Column, Relation
 from eventide.plan.names import quoted
 from eventide.plan.stream_source import OP_COLUMN, ChangeLog
+from eventide.plan.windows import Calendar, PanedWindow
 from eventide.sql.aggregate_calls import INSTEAD_OF_OVER, NO_OVER
 from eventide.sql.json_paths import JsonPath, check_colons, json_paths
 from eventide.sql.tokens import Edit, Span, calls, error_at, split_commas, word
@@ -45,6 +46,7 @@ class ScopeColumn:
     side_time: SideTime | None = None  # if it is the event time of one input of a join, and not that of the pair
     bound: WindowBound | None = None  # if it is the start or the end of a window that the row has
     changes: ChangeLog | None = None  # if it says whether the row of a change log is taken back: what that is one of
+    is_made: bool = False  # by the window of the scope: the relation has no such column, what is made of it has
 
     @property
     def called(self) -> str:
@@ -62,6 +64,8 @@ class Scope:
     columns: tuple[ScopeColumn, ...]
     time_of: TimeOf
     qualifier: str | None = None  # the name in front of the dot: the alias, or the source's name
+    window: PanedWindow | Calendar | None = None  # into which a table function puts the rows
+    where: str | None = None  # which of these windows are wanted
 
     @property
     def op(self) -> ScopeColumn | None:
@@ -94,7 +98,7 @@ class Scope:
         return None
 
     def logical_columns(self) -> tuple[Column, ...]:
-        return tuple(Column(column.name, column.type) for column in self.columns)
+        return tuple(Column(column.name, column.type) for column in self.columns if not column.is_made)
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,9 @@ def rewrite(span: Span, lookup: Lookup) -> str:
     return span.render([lookup(reference) for reference in references(span)])
 
 
-def columns_of(scope: Scope, hint: Callable[[Reference], str | None] = lambda _: None) -> Lookup:
+def columns_of(
+    scope: Scope, hint: Callable[[Reference], str | None] = lambda _: None, made_too: bool = False
+) -> Lookup:
     """The lookup of WHERE and of aggregate inputs: the columns of FROM and nothing else."""
 
     def lookup(reference: Reference) -> Edit:
@@ -160,6 +166,11 @@ def columns_of(scope: Scope, hint: Callable[[Reference], str | None] = lambda _:
         if found is None:
             raise unknown_column(scope, reference, hint(reference))
         column, count = found
+        if column.is_made and not made_too:
+            raise reference.error(
+                f"{column.called} is made by the window, and is not known before rows are in it",
+                "use it in the SELECT around this one",
+            )
         if reference.path is not None and count == len(reference.parts) and column.type not in ("string", ""):
             help = "write a.b for the field of a struct, a['b'] for the value of a map"
             raise reference.error(
@@ -205,7 +216,8 @@ def check_scalar(span: Span, allow_star: bool = False) -> None:
     """Refuse what is SQL but cannot be part of a stream's expression."""
     for token in span.tokens:
         if word(token) == "SELECT":
-            raise error_at(span.sql, token, "a subquery cannot be used in an expression", "put it in FROM")
+            help = "put it in FROM; in WHERE, EXISTS (SELECT ...) and IN (SELECT ...) are conditions of their own"
+            raise error_at(span.sql, token, "a subquery cannot be used in an expression", help)
         if word(token) == "OVER":
             raise error_at(span.sql, token, NO_OVER, INSTEAD_OF_OVER)
     check_colons(span)

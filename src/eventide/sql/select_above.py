@@ -11,7 +11,7 @@ from eventide.plan.logical import Filter, Forward, Join, Named, Over, Query, Ran
 from eventide.plan.modes import EmitMode
 from eventide.plan.stream_source import OP_COLUMN, TIME_COLUMNS
 from eventide.sql.aggregate_calls import refuse_aggregates
-from eventide.sql.join_conditions import conjunction
+from eventide.sql.conjuncts import conjunction
 from eventide.sql.naming import name_of_expression
 from eventide.sql.scope import Reference, duplicate, references, rewrite
 from eventide.sql.syntax import SelectItem, SelectNode, SubqueryRef
@@ -38,6 +38,8 @@ def select_above(select: SelectNode, source: SubqueryRef, below: Query, mode: Em
         case WindowAggregate():
             return replace(below, outputs=outputs, having=_both(below.having, where))
         case Rank() | Over():
+            return replace(below, outputs=outputs, where=_both(below.where, where))
+        case Forward() if below.window is not None:
             return replace(below, outputs=outputs, where=_both(below.where, where))
         case Forward():
             return replace(below, outputs=outputs, input=below.input if where is None else Filter(below.input, where))

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from eventide.sql.aggregate_calls import find_aggregates
-from eventide.sql.syntax import JoinNode, SelectNode, SubqueryRef, WindowTable
-from eventide.sql.tokens import Span, word
+from eventide.sql.syntax import JoinNode, SelectNode, SubqueryRef
+from eventide.sql.tokens import Span, closing, is_open, word
 
 
 def aggregates(select: SelectNode) -> bool:
     """Whether a query aggregates: by clause, or by an aggregate function in it."""
-    if select.group_by or select.having is not None or select.window is not None:
+    if select.group_by or select.having is not None or select.window is not None or select.distinct is not None:
         return True
-    found = [each for item in select.items if not item.star for each in find_aggregates(item.expression)]
-    return any(each.over is None for each in found)
+    spans = [item.expression for item in select.items if not item.star and item.generated is None]
+    return any(
+        each.over is None and not _is_within_over(each.span, span) for span in spans for each in find_aggregates(span)
+    )
 
 
-def is_grouped(select: SelectNode) -> bool:
-    """The same; a window table counts too, since it is there to be grouped by."""
-    return aggregates(select) or isinstance(select.source, WindowTable)
+def _is_within_over(aggregate: Span, span: Span) -> bool:
+    """Whether an aggregate stands in the parentheses of OVER: it is that of a group which is ranked."""
+    opened = [
+        index + 1
+        for index, token in enumerate(span.tokens[:-1])
+        if word(token) == "OVER" and is_open(span.tokens[index + 1])
+    ]
+    return any(span.part(first, closing(span, first) + 1).covers(aggregate.start, aggregate.end) for first in opened)
 
 
 def ranks(select: SelectNode) -> bool:
     """Whether a SELECT asks for the place of its rows, with OVER."""
-    return _has_over(select) and not runs(select)
+    return (_has_over(select) or select.qualify is not None) and not runs(select)
 
 
 def runs(select: SelectNode) -> bool:
     """Whether a SELECT asks for running aggregates, with OVER."""
-    found = [each for item in select.items if not item.star for each in find_aggregates(item.expression)]
-    return any(each.over is not None for each in found)
+    spans = [item.expression for item in select.items if not item.star]
+    spans += [] if select.qualify is None else [select.qualify]
+    return any(each.over is not None for span in spans for each in find_aggregates(span))
 
 
 def _has_over(select: SelectNode) -> bool:
@@ -41,8 +49,8 @@ def has_over(span: Span) -> bool:
 
 def keeps_state(select: SelectNode) -> bool:
     """Whether a SELECT needs an operator of its own; others filter and compute, and are merged into their reader."""
-    is_operator = is_grouped(select) or select.order_by is not None or isinstance(select.source, JoinNode)
-    return is_operator or _has_over(select)
+    is_operator = aggregates(select) or select.order_by is not None or isinstance(select.source, JoinNode)
+    return is_operator or _has_over(select) or select.qualify is not None
 
 
 def query_below(select: SelectNode) -> SelectNode | None:

@@ -154,6 +154,7 @@ class JoinNode:
     match: Span | None = None  # MATCH_CONDITION, without its parentheses
     on: Span | None = None
     using: tuple[Span, ...] = ()  # a name each
+    equal: tuple[tuple[Span, Span | str], ...] = ()  # of IN: what must be equal, of the left side and of the right one
     steps: tuple[InputStep, ...] = ()  # with what the join gives
 
 
@@ -194,6 +195,9 @@ class SelectNode:
     window: WindowClause | None = None
     watermark: Watermark | None = None
     order_by: Span | None = None
+    distinct: Span | None = None  # the word, or the UNION that means it: grouped by all that it selects
+    qualify: Span | None = None
+    named: Mapping[str, str] = field(default_factory=dict)  # columns below that expressions within OVER stand for
 
 
 @dataclass(frozen=True, eq=False)

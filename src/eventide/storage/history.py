@@ -68,6 +68,7 @@ class History:
     def __init__(self, points: int = POINTS) -> None:
         self._points: deque[Point] = deque(maxlen=points)
         self._guard = threading.Lock()
+        self._took: Counter[str] = Counter()
 
     def add(self, account: Account) -> None:
         if account.began is None:
@@ -80,11 +81,17 @@ class History:
                 self._points.append(last)
             if last.batches == 0 or account.batch > last.batch:
                 last.add(account, max(at, last.at))
+                self._took.update(account.took)
 
     def points(self, since: int = 0) -> list[Point]:
         """Those of a second and later. The last one may still grow."""
         with self._guard:
             return [point for point in self._points if point.second >= since]
+
+    def took(self) -> dict[str, int]:
+        """Microseconds that all batches took, those of forgotten points as well, by phase."""
+        with self._guard:
+            return dict(self._took)
 
     @property
     def first_batch(self) -> int | None:

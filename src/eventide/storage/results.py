@@ -4,6 +4,7 @@
     NNNNNNNNNNNN.side.arrow   side-output payloads, likewise
     NNNNNNNNNNNN.parts/       rows and payloads that tasks have written, where they are many
     NNNNNNNNNNNN.json         account, totals and the names of those files; a batch counts once it is there
+    NNNNNNNNNNNN-FFFFFFFFFFFF-L.json   the same of batches F to N that were put together; see `storage.compaction`
 
 Totals accumulate over all batches, so the newest account has the sum of all.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventide.errors import CheckpointError
 from eventide.eventtime.lanes import Lanes
 from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
 from eventide.storage.parts import Part, check_part, parts_folder
@@ -47,18 +50,49 @@ class Account:
     admission: dict[str, dict[str, float]] = field(default_factory=dict)
     began: int | None = None  # when the batch did
     lanes: dict[str, Lanes] = field(default_factory=dict)  # by name of a source whose partitions have watermarks
+    taken: int = 0  # the newest manifest of the inbox that was taken in
     files: dict[str, list[dict[str, Any]]] | None = None  # by kind, in their order; None: as 0.2 named them
     took: dict[str, int] = field(default_factory=dict)  # microseconds that the phases of the batch took, by name
 
 
+@dataclass(frozen=True, order=True)
+class Unit:
+    """Batches `first` to `last`, stored as one under the number of the last. `level` says how often they were put
+    together.
+    """
+
+    last: int
+    first: int
+    level: int = 0
+
+    @property
+    def name(self) -> str:
+        own = "" if self.level == 0 else f"-{self.first:012d}-{self.level}"
+        return f"{self.last:012d}{own}.json"
+
+    @classmethod
+    def of(cls, path: Path) -> Unit:
+        last, *rest = map(int, path.stem.split("-"))
+        return cls(last, *rest) if rest else cls(last, last)
+
+
 class Results:
+    """Safe for threads: one commits, one puts together, others read."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.lock = threading.RLock()
         self._cache = _Cache()
-        self._batches = sorted(int(path.stem) for path in self.folder.glob("[0-9]*.json"))
+        found = sorted(map(Unit.of, self.folder.glob("[0-9]*.json")), key=lambda unit: (unit.last, -unit.first))
+        self._units: list[Unit] = []
+        for unit in reversed(found):  # what was put together covers what it was made of
+            if not self._units or unit.last < self._units[-1].first:
+                self._units.append(unit)
+        self._units.reverse()
+        self._covered = sorted(set(found) - set(self._units))
         self._files: dict[int, Mapping[str, Sequence[Part]]] = {}
-        self._latest = self._read_account(self._batches[-1]) if self._batches else None
+        self._latest = self._read_account(self._units[-1].last) if self._units else None
 
     def tidy(self) -> None:
         """Delete what failed attempts have left behind; for the process that has the checkpoint open."""
@@ -68,11 +102,28 @@ class Results:
                 shutil.rmtree(folder, ignore_errors=True)
             elif self._latest is not None and batch == self._latest.batch:
                 self._delete_unnamed(batch)
+        for unit in self._covered:
+            (self.folder / unit.name).unlink(missing_ok=True)
+        if self._covered:
+            self._delete_loose()
+        self._covered = []
         for path in self.folder.glob(".*.tmp"):
             path.unlink(missing_ok=True)
 
+    def _delete_loose(self) -> None:
+        """Files that a crash has kept from being deleted when they were put together."""
+        named = {part.name for unit in self._units for parts in self._parts(unit.last).values() for part in parts}
+        for path in self.folder.glob("[0-9]*.arrow"):
+            if path.name not in named:
+                path.unlink(missing_ok=True)
+
     def has(self, batch: int) -> bool:
-        return bool(self._batches) and batch <= self._batches[-1]
+        return bool(self._units) and batch <= self._units[-1].last
+
+    def units(self) -> list[Unit]:
+        """What is stored, in order."""
+        with self.lock:
+            return list(self._units)
 
     def write(self, main: pa.Table, side: pa.Table, account: Account) -> None:
         """Keep a batch that the driver has in its hands."""
@@ -86,24 +137,57 @@ class Results:
         account.files = {kind: [asdict(part) for part in parts] for kind, parts in kept.items()}
         if any(isinstance(rows, Part) for rows in (*main, *side)):
             self._delete_unnamed(account.batch, kept)
-        write_json(self._account_path(account.batch), account.__dict__)
-        self._batches.append(account.batch)
-        self._files[account.batch] = kept
-        self._latest = account
+        unit = Unit(account.batch, account.batch)
+        write_json(self.folder / unit.name, account.__dict__)
+        with self.lock:
+            self._units.append(unit)
+            self._files[account.batch] = kept
+            self._latest = account
+
+    def replace(self, old: Sequence[Unit], new: Unit, files: Mapping[str, Sequence[Part]]) -> None:
+        """Let `new`, which has the account of the last of them, stand for consecutive units; `files` are its rows.
+
+        What was theirs is deleted. A crash leaves either the old ones, or the new one and what a `tidy` deletes.
+        """
+        account = self.account(new.last)
+        account.files = {kind: [asdict(part) for part in parts] for kind, parts in files.items()}
+        gone = {part.name for unit in old for parts in self._parts(unit.last).values() for part in parts}
+        gone -= {part.name for parts in files.values() for part in parts}
+        with self.lock:
+            write_json(self.folder / new.name, account.__dict__)
+            place = self._units.index(old[0])
+            self._units[place : place + len(old)] = [new]
+            for unit in old:
+                self._files.pop(unit.last, None)
+            self._files[new.last] = files
+            for unit in old:
+                if unit.name != new.name:
+                    (self.folder / unit.name).unlink(missing_ok=True)
+            for path in [self.folder / name for name in gone]:
+                path.unlink(missing_ok=True)
+                self._cache.forget(path)
+            stays = {Path(part.name).parent for parts in files.values() for part in parts}
+            for folder in {Path(name).parent for name in gone} - stays - {Path()}:
+                shutil.rmtree(self.folder / folder, ignore_errors=True)  # with what attempts have left after the batch
 
     def batches(self, after: int = -1) -> list[int]:
-        """The stored batches later than `after`, in order."""
-        return [batch for batch in list(self._batches) if batch > after]
+        """The stored batches later than `after`, in order; of batches that were put together the last."""
+        return [unit.last for unit in self.units() if unit.last > after]
 
     def side(self, batch: int) -> pa.Table | None:
         """The payloads of one batch, read anew; None if it has none."""
-        tables = list(self.pieces(batch, "side"))
+        with self.lock:
+            tables = list(self.pieces(batch, "side"))
         return pa.concat_tables(tables) if tables else None
 
     def pieces(self, batch: int, kind: str) -> Iterator[pa.Table]:
         """The rows of one batch, read anew, a file at a time."""
-        for part in self._parts(batch)[kind]:
+        for part in self.parts(batch, kind):
             yield read_arrow(self.folder / part.name)
+
+    def parts(self, batch: int, kind: str) -> Sequence[Part]:
+        """The files of a batch that is kept."""
+        return self._parts(batch)[kind]
 
     def part(self, part: Part) -> pa.Table:
         """What a task has written."""
@@ -125,8 +209,17 @@ class Results:
 
     def read(self, kind: str, schema: pa.Schema) -> pa.Table:
         """All rows of `kind` ("main" or "side") with the columns of `schema`, in the order of the batches."""
-        paths = [self.folder / part.name for batch in list(self._batches) for part in self._parts(batch)[kind]]
-        return pa.concat_tables([schema.empty_table(), *(fitted(self._cache.read(path), schema) for path in paths)])
+        while True:
+            with self.lock:
+                units = list(self._units)
+                paths = [self.folder / part.name for unit in units for part in self._parts(unit.last)[kind]]
+            try:
+                tables = [fitted(self._cache.read(path), schema) for path in paths]
+            except CheckpointError:
+                if units == self.units():
+                    raise
+                continue  # something was put together meanwhile
+            return pa.concat_tables([schema.empty_table(), *tables])
 
     def _parts(self, batch: int) -> Mapping[str, Sequence[Part]]:
         if batch not in self._files:
@@ -142,7 +235,7 @@ class Results:
                 parts.append(each)
             else:
                 own = "" if len(given) == 1 else f"-{number}"
-                parts.append(self._write_table(f"{batch:012d}.{kind}{own}.arrow", each))
+                parts.append(self.write_table(f"{batch:012d}.{kind}{own}.arrow", each))
         return parts
 
     def _delete_unnamed(self, batch: int, kept: Mapping[str, Sequence[Part]] | None = None) -> None:
@@ -156,7 +249,8 @@ class Results:
     def _read_account(self, batch: int) -> Account:
         return read_account(self.folder, batch)
 
-    def _write_table(self, name: str, table: pa.Table) -> Part:
+    def write_table(self, name: str, table: pa.Table) -> Part:
+        """A file of rows, durable when it returns; it counts once an account names it."""
         path = self.folder / name
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with replacing(path) as temporary, pa.OSFile(str(temporary), "wb") as file:
@@ -164,26 +258,34 @@ class Results:
                 writer.write_table(table)
         return Part(name, table.num_rows, path.stat().st_size)
 
-    def _account_path(self, batch: int) -> Path:
-        return _account_path(self.folder, batch)
-
 
 class _Cache:
-    """Tables by path, those that were asked for last, up to a number of bytes."""
+    """Tables by path, those that were asked for last, up to a number of bytes. Safe for threads."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._tables: dict[Path, pa.Table] = {}
         self._bytes = 0
 
     def read(self, path: Path) -> pa.Table:
-        table = self._tables.pop(path, None)
-        if table is None:
-            table = read_arrow(path)
-            self._bytes += table.nbytes
-        self._tables[path] = table
-        while self._bytes > _MOST_CACHED:
-            self._bytes -= self._tables.pop(next(iter(self._tables))).nbytes
+        with self._lock:
+            table = self._tables.pop(path, None)
+            if table is not None:
+                self._tables[path] = table
+                return table
+        table = read_arrow(path)
+        with self._lock:
+            if path not in self._tables:
+                self._bytes += table.nbytes
+            self._tables[path] = table
+            while self._bytes > _MOST_CACHED:
+                self._bytes -= self._tables.pop(next(iter(self._tables))).nbytes
         return table
+
+    def forget(self, path: Path) -> None:
+        with self._lock:
+            table = self._tables.pop(path, None)
+            self._bytes -= 0 if table is None else table.nbytes
 
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -240,7 +342,9 @@ def _named_by(folder: Path, account: Account) -> Mapping[str, Sequence[Part]]:
 
 
 def _account_path(folder: Path, batch: int) -> Path:
-    return folder / f"{batch:012d}.json"
+    """Of a batch, or of several that were put together up to it."""
+    path = folder / f"{batch:012d}.json"
+    return path if path.exists() else next(folder.glob(f"{batch:012d}-*.json"), path)
 
 
 def add_counts(*counts: dict[str, int]) -> dict[str, int]:

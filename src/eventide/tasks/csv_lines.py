@@ -17,7 +17,8 @@ from eventide.kernels.vector.columns import whole
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.csv_files import IS_BAD, CsvFiles
 from eventide.tasks.expressions import TYPES, WHOLE
-from eventide.tasks.json_lines import Piece, iso_times
+from eventide.tasks.iso_times import iso_times
+from eventide.tasks.json_lines import Piece
 from eventide.tasks.line_blocks import blocks
 
 _FEW = 64  # so few records are not worth splitting

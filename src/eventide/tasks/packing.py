@@ -21,6 +21,7 @@ from eventide.kernels.contract import CLAIM, DETAIL, PROBLEM, TS
 from eventide.kernels.prefold import Prefold, TimeBound
 from eventide.kernels.vector.columns import column, normalised
 from eventide.kernels.vector.hashing import hash_rows
+from eventide.kernels.windows.grid import latest
 
 if TYPE_CHECKING:
     from eventide.tasks.surveying import Surveying
@@ -159,6 +160,31 @@ class Packing:
     told: bool = False  # rows allow no watermark: it comes beside them
     lanes: bool = False  # rows have a LANE, and tell what watermark each allows
     surveying: Surveying | None = None  # of a source with limits
+    late_only: frozenset[str] = frozenset()  # columns that only a row needs that is late, or has a problem
+    horizon: int = 0  # how far behind the watermark, in microseconds, a row may be that the operator still takes
+
+    def needs_originals(self, rows: pa.Table, bound: TimeBound | None) -> npt.NDArray[np.bool_] | None:
+        """Which rows may need the columns that only late rows need; None: as far as is known, all."""
+        if not self.late_only or bound is None:
+            return None
+        if HOW in rows.column_names:
+            needy = np.asarray(pc.greater(column(rows, HOW), FROM_PROCESSING))
+        elif PROBLEM in rows.column_names:
+            needy = np.asarray(column(rows, PROBLEM).is_valid())
+        else:
+            needy = np.zeros(rows.num_rows, np.bool_)
+        line = latest(bound.watermark, None if bound.flushed is None else bound.flushed + self.horizon)
+        return needy if line is None else needy | np.asarray(pc.less_equal(column(rows, TS), line).fill_null(True))
+
+    def _sparing(self, rows: pa.Table, bound: TimeBound | None) -> list[pa.Table]:
+        """The rows, those that cannot be late without what only late ones need."""
+        spared = [name for name in rows.column_names if name in self.late_only]
+        needy = self.needs_originals(rows, bound) if spared else None
+        if needy is None or needy.all():
+            return [rows]
+        if not needy.any():
+            return [rows.drop_columns(spared)]
+        return [rows.filter(pa.array(needy)), rows.filter(pa.array(~needy)).drop_columns(spared)]
 
     def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None, place: int = 0) -> list[dict[str, Any]]:
         """`task` numbers the task, for rows that may go anywhere; `place` is how many of its rows came before these.
@@ -176,7 +202,8 @@ class Packing:
         packed: list[dict[str, Any]] = []
         if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
             packed, rows = self._folded(self.prefold, rows, bound, task)
-        packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(rows, task)]
+        for some in self._sparing(rows, bound):
+            packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(some, task)]
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
         if some_left_out and not packed:

@@ -17,7 +17,7 @@ from eventide.admission.controller import StreamAdmissionController
 from eventide.errors import EngineError
 from eventide.kernels.contract import ROWTIME
 from eventide.plan.logical import Stream
-from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical
+from eventide.plan.physical import AggregateWindows, EventTimeWatermark, ForwardRows, Input, Physical, RankRows
 from eventide.plan.planner import plan
 from eventide.plan.windows import Slide
 from eventide.testing.arrivals import Arrival, Tables, arrivals_of, is_carried
@@ -217,7 +217,7 @@ def finish(physical: Physical, rows: Sequence[dict[str, Any]]) -> Iterator[tuple
     change = physical.change_column
     for row in rows:
         known = {name.lower(): value for name, value in row.items()}
-        if known.get("window_start") is not None and not isinstance(physical.operator, ForwardRows):
+        if known.get("window_start") is not None and not isinstance(physical.operator, ForwardRows | RankRows):
             known["window_id"] = window_id(physical.plan_id, known["window_start"], known["window_end"])
         if physical.having is None or holds(physical.having, known):
             given = {named.name: evaluate(named.sql, known) for named in physical.outputs}

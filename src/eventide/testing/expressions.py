@@ -6,6 +6,7 @@ fields of structs and a few functions, with NULLs as in SQL and without ANSI mod
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -212,6 +213,7 @@ _STRICT: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.IntDiv: _numeric(_truncated),
 }
 _CASTS: dict[str, Callable[[Any], Any]] = {
+    "TIMESTAMPTZ": dt.datetime.fromisoformat,
     "INT": lambda value: int(decimal.Decimal(value)),
     "BIGINT": lambda value: int(decimal.Decimal(value)),
     "DOUBLE": float,

@@ -167,7 +167,7 @@ class KernelRunner(BatchRunner):
         if isinstance(operator, JoinRows | RankRows | OverRows):
             return list(self.spec.main_schema.names)
         if not isinstance(operator, AggregateWindows):
-            return [*(original.name for original in first.originals), ROWTIME]
+            return list(self.spec.main_schema.names)
         keys = [f"__k{number}" for number in range(len(first.keys))]
         times = [ROWTIME] if isinstance(operator.window, Unbounded) else []
         calls = [call.name for call in operator.aggregates]

@@ -8,6 +8,7 @@ from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumbl
 from eventide.testing.asof_join import AsofJoin
 from eventide.testing.calendar_panes import CalendarPanes
 from eventide.testing.change_join import ChangeJoin
+from eventide.testing.forward import ForwardInWindows
 from eventide.testing.joins import IntervalJoin, PanesJoin, WindowJoin
 from eventide.testing.operators import (
     Cumulations,
@@ -19,19 +20,23 @@ from eventide.testing.operators import (
     Sessions,
 )
 from eventide.testing.over import ChangingFrames, Frames
-from eventide.testing.ranking import RankChanges, Ranking
+from eventide.testing.ranking import RankChanges, Ranking, RankingInWindows
 from eventide.testing.session_join import SessionJoin
 from eventide.testing.slides import Slides
 
 
 def operator(physical: Physical) -> Operator:
     match physical.operator:
+        case ForwardRows(window=window) if window is not None:
+            return ForwardInWindows(physical, physical.operator, window)
         case ForwardRows(ordered=ordered):
             return OrderedForward(physical) if ordered else PlainForward(physical)
         case AggregateWindows(window=window):
             return _windows(physical, window)
         case JoinRows():
             return _join(physical, physical.operator)
+        case RankRows(window=window) if window is not None:
+            return RankingInWindows(physical, physical.operator, window)
         case RankRows(told=told):
             rank = physical.operator
             return Ranking(physical, rank) if told is None else RankChanges(physical, rank, told)

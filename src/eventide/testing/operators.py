@@ -466,6 +466,10 @@ class Groups(Windows):
         """A query without keys has its one group even if that is empty."""
         return super().is_over(held) and bool(self.physical.inputs[0].keys)
 
+    def _emit(self, chosen: list[Held]) -> None:
+        """A group that has nothing but its keys is told once."""
+        super()._emit([held for held in chosen if self.aggregates or held.epoch == 0])
+
     def flush(self, until: int) -> None:
         """Nothing waits."""
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eventide.plan.physical import Physical, RankRows, SortColumn, ToldPlaces
+from eventide.plan.windows import Calendar, PanedWindow
 from eventide.testing.aggregates import frozen
 from eventide.testing.operators import LATE, Operator, Refused, Timed, forwarded, put
+from eventide.testing.row_windows import bounds, windows_of
+
+_START = "__window_start"
 
 
 class Ranking(Operator):
@@ -18,6 +22,9 @@ class Ranking(Operator):
         self.rank, self.lateness = rank, physical.emit.allowed_lateness
         self.waiting: list[Timed] = []
         self.passed: int | None = None
+
+    def output_watermark(self, watermark: int) -> int:
+        return watermark - self.lateness
 
     def take(self, rows: list[Timed], watermark: int | None) -> None:
         for row in rows:
@@ -42,10 +49,19 @@ class Ranking(Operator):
         self.waiting = [row for row in self.waiting if row.time > self.passed]
         groups: dict[Any, list[Timed]] = {}
         for row in leaving:
-            keys = [row.packed[key.sql] for key in self.physical.inputs[0].keys]
-            groups.setdefault((row.time, frozen(keys)), []).append(row)
+            groups.setdefault(self._group(row), []).append(row)
         for rows in groups.values():
-            self.emitted += [{**forwarded(row), "__place": place} for row, place in placed(self.rank, rows)]
+            self.emitted += [{**self._given(row), "__place": place} for row, place in self._placed(rows)]
+
+    def _group(self, row: Timed) -> Any:
+        """Rows that agree in this are ranked together."""
+        return (row.time, frozen([row.packed[key.sql] for key in self.physical.inputs[0].keys]))
+
+    def _given(self, row: Timed) -> dict[str, Any]:
+        return forwarded(row)
+
+    def _placed(self, rows: list[Timed]) -> list[tuple[Timed, int]]:
+        return placed(self.rank, rows)
 
 
 def in_order(order: tuple[SortColumn, ...], rows: list[Timed]) -> list[Timed]:
@@ -94,6 +110,40 @@ class Partition:
                 left.remove(known)
             self.told.append(known or (identity, given))
         return [*({**given, "__op": -1} for _, given in left), *come]
+
+
+class RankingInWindows(Ranking):
+    """Rows with their places in every window that holds them, when that has closed. A row waits once for each, with the
+    last moment of the window as its time.
+    """
+
+    def __init__(self, physical: Physical, rank: RankRows, window: PanedWindow | Calendar) -> None:
+        super().__init__(physical, rank)
+        self._windows = windows_of(physical, window)
+        self._longest = window.longest if isinstance(window, Calendar) else window.size
+
+    @property
+    def horizon(self) -> int:
+        return self._longest + self.lateness
+
+    def take(self, rows: list[Timed], watermark: int | None) -> None:
+        for row in rows:
+            windows = [each for each in self._windows(row.time) if self.passed is None or each[1] - 1 > self.passed]
+            if not windows:
+                self.sides.route("late", Refused(row, LATE))
+            self.waiting += [replace(row, time=end - 1, packed={**row.packed, _START: start}) for start, end in windows]
+
+    def flush(self, until: int) -> None:
+        self._release(max(end for _, end in self._windows(until)) - 1)
+
+    def _group(self, row: Timed) -> Any:
+        return (super()._group(row), row.packed[_START])
+
+    def _given(self, row: Timed) -> dict[str, Any]:
+        return {**bounds(row.packed[_START], row.time + 1), **forwarded(row)}
+
+    def _placed(self, rows: list[Timed]) -> list[tuple[Timed, int]]:
+        return placed(self.rank, rows[::-1] if self.rank.latest_first else rows)
 
 
 class RankChanges(Operator):

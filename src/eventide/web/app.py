@@ -31,6 +31,7 @@ _TYPES = {
 _EVERY = 1.0  # seconds between two updates
 _MOST_LISTENERS = 32
 _CLOSING = 0.3  # seconds after which pages notice that the dashboard closes
+_ONLY_FIGURES = 1 << 40  # a second since which there are no points
 _OVERLAP = 2  # seconds of points that are sent again, since the last ones may have grown
 
 
@@ -97,6 +98,7 @@ def application(hub: Hub, token: str | None = None, loopback: bool = True) -> AS
         *(Route(f"/{path.name}", _file(path.name)) for path in sorted(STATIC.iterdir()) if path.suffix in _TYPES),
         Route("/events", _events(hub)),
         Route("/api/snapshot", _snapshot(hub)),
+        Route("/metrics", _metrics(hub)),
         *(Route(f"/api/{what}", _detail(hub, what)) for what in DETAILS),
     ]
     return Access(Starlette(routes=routes), token, loopback)
@@ -134,6 +136,22 @@ def _events(hub: Hub) -> Callable[[Request], Any]:
         if hub.is_full:
             return PlainTextResponse("too many pages are open", 503, {"retry-after": "10"})
         return StreamingResponse(hub.listen(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+    return answer
+
+
+def _metrics(hub: Hub) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        try:
+            from eventide.web.prometheus import exposition
+        except ModuleNotFoundError as error:
+            return PlainTextResponse(f"metrics need {error.name}: pip install 'eventide[dashboard]'", 501)
+        try:
+            found = await hub.take(_ONLY_FIGURES)
+        except EventideError as error:
+            return PlainTextResponse(error.render(), 502)
+        text, kind = exposition(found, request.headers.get("accept", ""))
+        return Response(text, media_type=kind)
 
     return answer
 

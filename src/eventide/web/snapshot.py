@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
+from eventide.diagnose.answers import answer
 from eventide.diagnose.observer import FAILED, NEW, RUNNING, STOPPED, Observed, Observer
-from eventide.diagnose.table_words import table_lines
-from eventide.diagnose.why import Seen, why
+from eventide.diagnose.why import Seen
 from eventide.errors import EventideError
 from eventide.eventtime.lanes import held_back_by
 from eventide.kernels.contract import SIDE_KINDS, USED
@@ -38,6 +38,7 @@ POINT_COLUMNS = (
     "state_bytes",
     *PHASES,
 )
+_RATES = 30  # seconds of points that rates are made of, at least
 _STILL = 15_000_000  # microseconds without a move, after which a stream with something open stands still
 
 
@@ -51,8 +52,9 @@ class Snapshots:
     def take(self, since: int = 0) -> dict[str, Any]:
         """All streams, with their points of the second `since` and later."""
         now, catalog = time.time_ns() // 1000, self._observer.catalog()
-        seen = {name: self._observer.observe(name, since) for name in catalog.graph()}
-        figures = {name: _rates(each, self._observer, since, now) for name, each in seen.items()}
+        wanted = min(since, now // 1_000_000 - _RATES) if since else 0  # rates need points from before as well
+        seen = {name: self._observer.observe(name, wanted) for name in catalog.graph()}
+        figures = {name: _rates(each, now) for name, each in seen.items()}
         return {
             "now": now // 1000,
             "version": version("eventide"),
@@ -60,11 +62,17 @@ class Snapshots:
             "place": self._observer.layout.root.name,
             "columns": POINT_COLUMNS,
             "graph": graph(catalog, figures),
-            "streams": [self._stream(catalog, each, seen, figures[name], now) for name, each in seen.items()],
+            "streams": [self._stream(catalog, each, seen, figures[name], now, since) for name, each in seen.items()],
         }
 
     def _stream(
-        self, catalog: Catalog, seen: Observed, all_seen: dict[str, Observed], rate: dict[str, Any], now: int
+        self,
+        catalog: Catalog,
+        seen: Observed,
+        all_seen: dict[str, Observed],
+        rate: dict[str, Any],
+        now: int,
+        since: int,
     ) -> dict[str, Any]:
         stream, account = seen.stream, seen.account
         gauges = {} if account is None else dict(gauge_totals(account))
@@ -78,6 +86,7 @@ class Snapshots:
             "standing": self._standing(seen, all_seen, now),
             "sql": masked(catalog.text(stream.name)),
             "emit": stream.emit.mode.value,
+            "took": {phase: micros / 1_000_000 for phase, micros in seen.took.items()},
             "batch": -1 if account is None else account.batch,
             "accounting": {name: totals.get(name, 0) for name in KINDS},
             "given": totals.get("rows_out", 0),
@@ -93,7 +102,7 @@ class Snapshots:
             "sources": [_source(source, seen, rate["sources"]) for source in _distinct_sources(stream)],
             "tables": {name: dict(each) for name, each in seen.tables.items()},
             "figures": dict(seen.figures),
-            "points": [_row(point) for point in seen.points],
+            "points": [_row(point) for point in seen.points if point.second >= since],
         }
 
     def _standing(self, seen: Observed, all_seen: dict[str, Observed], now: int) -> list[str] | None:
@@ -125,13 +134,12 @@ def stands_still(seen: Observed, now: int) -> bool:
 def why_lines(seen: Observed, all_seen: dict[str, Observed], now: int) -> list[str]:
     def read(name: str) -> Seen:
         other = all_seen[name]
-        return Seen(other.stream, other.account, other.watermark, other.idle)
+        return Seen(other.stream, other.account, other.watermark, other.idle, other.idle_partitions)
 
     try:
-        told = why(seen.stream, seen.account, watermark=seen.watermark, now=now, idle=seen.idle, read=read)
+        return answer(read(seen.stream.name), now, read, seen.tables, seen.figures)
     except EventideError as error:
         return [error.message]
-    return [*told.splitlines(), *table_lines(seen.tables, now)]
 
 
 def window_shape(stream: Stream) -> dict[str, Any] | None:
@@ -206,10 +214,9 @@ def _edge(origin: str, target: str, rate: float, is_late: bool) -> dict[str, Any
     return {"from": origin, "to": target, "rate": rate, "late": is_late}
 
 
-def _rates(seen: Observed, observer: Observer, since: int, now: int) -> dict[str, Any]:
-    """Rows per second of a stream, which need points from before `since` as well."""
-    points = seen.points if not since else observer.observe(seen.stream.name, min(since, now // 1_000_000 - 30)).points
-    return {"kinds": rates(points, now), "sources": read_rates(points, now)}
+def _rates(seen: Observed, now: int) -> dict[str, Any]:
+    """Rows per second of a stream."""
+    return {"kinds": rates(seen.points, now), "sources": read_rates(seen.points, now)}
 
 
 def _distinct_sources(stream: Stream) -> list[Source]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from eventide.connectors.declaration import Connector, LooksUp, Opening, Option, Promise, Reads, Writes
+from eventide.plan.sizes import parse_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,8 +71,14 @@ def _infer(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 def _open(opening: Opening) -> Sink:
     from eventide.connectors.files.write import FilesSink
 
-    options = opening.options
-    return FilesSink(options["path"], options.get("format", "json"), opening.identity, opening.json_columns)
+    options, size = opening.options, opening.options.get("file_size")
+    return FilesSink(
+        options["path"],
+        options.get("format", "json"),
+        opening.identity,
+        opening.json_columns,
+        None if size is None else parse_size(size),
+    )
 
 
 def _read_table(spark: SparkSession, table: Table) -> pa.Table:
@@ -115,6 +122,11 @@ FILES = Connector(
         options={
             "path": Option(is_required=True, identifies=True, doc="a folder; it is made if there is none"),
             "format": _FORMAT,
+            "file_size": Option(
+                "size",
+                doc="small batches are gathered in one file until it has this size, such as `16 MB`; default: a file "
+                "for each batch; see [sinks.md](../sinks.md#files)",
+            ),
         },
         promise=Promise.EXACTLY_ONCE,
         open=_open,

@@ -25,6 +25,7 @@ from eventide.plan.names import backticked
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Fusion
 from eventide.tasks.csv_lines import CsvLines
+from eventide.tasks.expressions import columns_of
 from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines, RawLines
 from eventide.tasks.packing import PACKED, Packing, spark_ddl
@@ -65,9 +66,19 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
     elif format == "parquet":
         reader = RowGroups(fusion.columns)
     else:
-        reader = JsonLines(fusion.columns, iso)
+        reader = JsonLines(fusion.columns, iso, _wanted(fusion, packing))
     resolution = Resolution(fusion.time, parser, source.max_future_skew)
     return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered, decodes)
+
+
+def _wanted(fusion: Fusion, packing: Packing) -> frozenset[str] | None:
+    """The columns that every row needs; None: all of them."""
+    if not packing.late_only:
+        return None
+    used = [expression for name, expression in fusion.packed if name not in packing.late_only]
+    used += [each for each in (fusion.condition, fusion.identity) if each is not None]
+    times = set() if fusion.time is None else {fusion.time}
+    return frozenset(times.union(*map(columns_of, used)))
 
 
 def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> ScanSettings:

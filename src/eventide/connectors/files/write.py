@@ -18,6 +18,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -26,7 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from eventide.errors import StorageError
+from eventide.connectors.files.gathering import Gathering
+from eventide.errors import OptionError, StorageError
 from eventide.result import Result
 from eventide.storage.atomic import replacing, sync_folder, unwritable
 
@@ -54,12 +56,13 @@ class FileTarget:
         """Whether a task sees the folder, which the driver has made."""
         return os.path.isdir(self.folder)
 
-    def encoder(self, file: BinaryIO) -> Encoder:
+    def encoder(self, file: BinaryIO, *, continues: bool = False) -> Encoder:
+        """`continues` says that rows stand in the file already; of Parquet the encoder gets them, too."""
         match self.format:
             case "parquet":
                 return _Parquet(file)
             case "csv":
-                return _Csv(file)
+                return _Csv(file, has_header=continues)
             case _:
                 return _Json(file, self.json_columns)
 
@@ -95,10 +98,25 @@ class StagedFile:
 
 
 class FilesSink:
-    def __init__(self, folder: str, format: str, identity: str, json_columns: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: str,
+        format: str,
+        identity: str,
+        json_columns: tuple[str, ...] = (),
+        file_size: int | None = None,
+    ) -> None:
+        if "://" in folder.removeprefix("file://"):
+            raise OptionError(
+                f"the path {folder} of a files sink is not a folder of a file system",
+                help="give a folder that is mounted, or use the connector 'delta', which writes to object stores",
+            )
         self._folder = Path(folder.removeprefix("file://"))
         self.target = FileTarget(str(self._folder), format, identity, json_columns)
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._gathering = (
+            None if file_size is None else Gathering(self._folder, identity, format, file_size, self.target.encoder)
+        )
         self._may_repeat = True  # the first batch of a run may be the last of the one before
 
     def tidy(self) -> None:
@@ -111,14 +129,18 @@ class FilesSink:
     def commit(self, batch: int, pieces: Sequence[pa.Table | str]) -> None:
         """Let the rows of a batch appear, in their order: tables, and names of files that tasks have staged."""
         given = [piece for piece in pieces if isinstance(piece, str) or piece.num_rows]
+        if self._gathering is not None and given:
+            if len(given) == 1 and isinstance(given[0], pa.Table) and self._gathering.takes(given[0]):
+                self._settle(batch, [self._gathering.add(batch, given[0], partial(self._name, number=None))])
+                return
+            self._gathering.end()
         own = [self._name(batch, number if len(given) > 1 else None) for number in range(len(given))]
         for piece, name in zip(given, own, strict=True):
             if isinstance(piece, str):
                 self._move(self.target.staging / piece, self._folder / name)
             else:
                 self._write_table(self._folder / name, piece)
-        if self._may_repeat:
-            self._delete_others(batch, own)
+        self._settle(batch, own)
         if any(isinstance(piece, str) for piece in given):
             sync_folder(self._folder)
             self.tidy()
@@ -147,8 +169,10 @@ class FilesSink:
         except OSError as error:
             raise unwritable(path, error) from error
 
-    def _delete_others(self, batch: int, names: Sequence[str]) -> None:
-        """Files of the same batch from before a crash, if it was divided otherwise then."""
+    def _settle(self, batch: int, names: Sequence[str]) -> None:
+        """Delete files of the same batch from before a crash, if it was divided otherwise then."""
+        if not self._may_repeat:
+            return
         for path in self._folder.glob(f"part-{self.target.identity}-{batch:010d}[.-]*"):
             if path.name not in names:
                 path.unlink(missing_ok=True)
@@ -181,14 +205,14 @@ class _Parquet:
 
 
 class _Csv:
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, has_header: bool = False) -> None:
         self._file = file
-        self._is_empty = True
+        self._has_header = has_header
 
     def write(self, rows: pa.Table) -> None:
-        options = pa.csv.WriteOptions(include_header=self._is_empty)
+        options = pa.csv.WriteOptions(include_header=not self._has_header)
         pa.csv.write_csv(flat(rows), self._file, options)
-        self._is_empty = False
+        self._has_header = True
 
     def close(self) -> None:
         pass

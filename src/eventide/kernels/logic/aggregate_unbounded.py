@@ -33,7 +33,7 @@ class AggregateUnbounded(OpenGroupsKernel):
     def __init__(self, spec: WindowedAggregation, window: Unbounded) -> None:
         super().__init__(spec, spec.aggregation((_ALL,)))
         self._main_schema = spec.main_schema
-        self._ttl, self._has_keys = window.ttl, bool(spec.keys)
+        self._ttl, self._has_keys, self._has_values = window.ttl, bool(spec.keys), bool(spec.aggregates)
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         output.counts[USED] += rows.num_rows
@@ -71,6 +71,8 @@ class AggregateUnbounded(OpenGroupsKernel):
         return super()._emptied(merged) & self._has_keys
 
     def _emit(self, table: pa.Table, chosen: Mask, output: Output) -> pa.Table:
+        if not self._has_values:  # a group that has nothing but its keys never changes: it is told once
+            chosen = chosen & (ints(table, EPOCH) == 0)
         emitted = super()._emit(table, chosen, output)
         return with_column(
             emitted, _TOLD.name, np.where(chosen, ints(emitted, _NEWEST.name), ints(emitted, _TOLD.name))

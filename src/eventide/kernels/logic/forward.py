@@ -25,7 +25,9 @@ from eventide.kernels.state.codec import Codec, unchanged
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
-from eventide.kernels.vector.columns import Mask, column, ints, timestamps, typed
+from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps, typed
+from eventide.kernels.windows.row_windows import BOUND_FIELDS, bound_columns, windows_of_rows
+from eventide.plan.windows import Calendar, PanedWindow
 
 META = "meta"
 _BUFFER_SCHEMA = pa.schema([(name, pa.int64()) for name in ("held", "newest", "batches", "earliest", "flushed")])
@@ -36,7 +38,8 @@ _ARRIVAL = "arrival"
 class ForwardSpec(RowSpec):
     """Main rows are the original columns under the user's names, and ROWTIME; with `ordered` in event-time order.
 
-    Rows with equal timestamps leave in the order of their batches, and within a batch in the order of SEQ.
+    Rows with equal timestamps leave in the order of their batches, and within a batch in the order of SEQ. With
+    `window` a row leaves once for every window that holds it, with the bounds of that in front.
     """
 
     originals: tuple[tuple[str, str], ...]
@@ -44,6 +47,7 @@ class ForwardSpec(RowSpec):
     ordered: bool = False
     sources: tuple[str, ...] = ("",)
     past: Past = NO_PAST
+    window: PanedWindow | Calendar | None = None
 
     @property
     def horizon(self) -> int:
@@ -51,7 +55,18 @@ class ForwardSpec(RowSpec):
 
     @property
     def main_schema(self) -> pa.Schema:
-        return pa.schema([*self.columns, pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
+        bounds = [] if self.window is None else BOUND_FIELDS
+        return pa.schema([*bounds, *self.columns, pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
+
+    def main(self, columns: list[pa.Array], ts: Ints) -> pa.Table:
+        """Main rows of the original columns of rows with these times."""
+        if self.window is None:
+            return pa.Table.from_arrays([*columns, timestamps(ts)], schema=self.main_schema)
+        held = windows_of_rows(self.window, ts)
+        places = pa.array(held.rows)
+        repeated = [each.take(places) for each in (*columns, timestamps(ts))]
+        bounds = bound_columns(held.starts, held.ends)
+        return pa.Table.from_arrays([*bounds, *repeated], schema=self.main_schema)
 
     @property
     def columns(self) -> list[pa.Field]:
@@ -90,8 +105,7 @@ class Forward:
         for rows in batch.values():
             output.counts[USED] += rows.num_rows
             if rows.num_rows:
-                columns = [*self._spec.values(rows), timestamps(ints(rows, TS))]
-                output.main.append(pa.Table.from_arrays(columns, schema=self._spec.main_schema))
+                output.main.append(self._spec.main(self._spec.values(rows), ints(rows, TS)))
         return output
 
     def on_time(self, clock: Clock, store: Store) -> Output:
@@ -155,8 +169,7 @@ class OrderedForward(WaitingRows[_Buffer]):
         rows = self._rows.take(until, store)
         order = np.lexsort((ints(rows, _ARRIVAL), ints(rows, TS)))
         leaving = rows.take(pa.array(order))
-        columns = [*leaving.columns[2:], timestamps(ints(leaving, TS))]
-        output.main.append(pa.Table.from_arrays(columns, schema=self._spec.main_schema))
+        output.main.append(self._spec.main(leaving.columns[2:], ints(leaving, TS)))
         output.events["watermark_emitted_count"] += rows.num_rows
         buffer.held -= rows.num_rows
         buffer.earliest = until + 1 if buffer.held else None

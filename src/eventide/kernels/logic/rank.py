@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.contract import ROWTIME, TS, USED, Batch, Clock, Gauges, Output, Store, united
+from eventide.kernels.contract import ROWTIME, SEQ, TS, USED, WINDOW_START, Batch, Clock, Gauges, Output, Store, united
 from eventide.kernels.logic.row_spec import RowSpec
 from eventide.kernels.side_rows import LATE_REASON
 from eventide.kernels.state.codec import Codec, unchanged
@@ -20,7 +20,9 @@ from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
 from eventide.kernels.stateful_kernel import StatefulKernel
 from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
+from eventide.kernels.windows.row_windows import BOUND_FIELDS, bound_columns, last_moment_begun, windows_of_rows
 from eventide.plan.modes import RankFunction
+from eventide.plan.windows import Calendar, PanedWindow
 
 PLACE = "__place"
 _META = "meta"
@@ -40,7 +42,9 @@ class SortKey:
 class RankSpec(RowSpec):
     """Main rows are the original columns under the user's names, PLACE and ROWTIME.
 
-    `partition` are packed columns; rows that agree in them are ranked together, by `order`.
+    `partition` are packed columns; rows that agree in them are ranked together, by `order`. With `window` rows are
+    ranked in every window that holds them, and main rows have the bounds of that in front; of equal rows the last to
+    come is then the better if `latest_first`.
     """
 
     function: RankFunction
@@ -52,21 +56,35 @@ class RankSpec(RowSpec):
     lateness: int = 0
     sources: tuple[str, ...] = ("",)
     past: Past = NO_PAST
+    window: PanedWindow | Calendar | None = None
+    latest_first: bool = False
 
     @property
     def horizon(self) -> int:
-        return self.lateness
+        match self.window:
+            case None:
+                return self.lateness
+            case Calendar():
+                return self.window.longest + self.lateness
+            case _:
+                return self.window.size + self.lateness
 
     @property
     def main_schema(self) -> pa.Schema:
-        return pa.schema([*self.columns, pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))])
+        bounds = [] if self.window is None else BOUND_FIELDS
+        place, rowtime = pa.field(PLACE, pa.int32()), pa.field(ROWTIME, pa.timestamp("us", tz="UTC"))
+        return pa.schema([*bounds, *self.columns, place, rowtime])
 
     def output_watermark(self, watermark: int, gauges: Gauges) -> int | None:
         return watermark - self.lateness
 
     def fingerprint(self) -> str:
         keys = ",".join(f"{name}:{kind}" for name, kind in self.key_types)
-        return f"rank/1;types={','.join(map(str, self.types))};keys={keys}{self.past.suffix}"
+        return f"rank/1{self._window};types={','.join(map(str, self.types))};keys={keys}{self.past.suffix}"
+
+    @property
+    def _window(self) -> str:
+        return "" if self.window is None else f";window={self.window}"
 
     @property
     def columns(self) -> list[pa.Field]:
@@ -75,7 +93,7 @@ class RankSpec(RowSpec):
     @property
     def layout(self) -> StateLayout:
         kinds = ",".join(str(kind) for _, kind in self.key_types)
-        return StateLayout(self.fingerprint(), f"rank/1;keys={kinds}", parts_of(self.columns))
+        return StateLayout(self.fingerprint(), f"rank/1{self._window};keys={kinds}", parts_of(self.columns))
 
     def continuing(self, past: Past) -> RankSpec:
         check_types(past, self.columns)
@@ -99,7 +117,9 @@ class Ranked(StatefulKernel[_Buffer]):
         self._spec, self._side_rows = spec, spec.side_rows
         keys = [pa.field(name, kind) for name, kind in spec.key_types]
         users = [pa.field(f"v{number}", kind) for number, kind in enumerate(spec.types)]
-        head = [pa.field(TS, pa.int64()), *keys]
+        bounds = [] if spec.window is None else [pa.field(WINDOW_START, pa.int64())]
+        head = [pa.field(TS, pa.int64()), *bounds, *keys]
+        self._head = len(head)
         self._schema = pa.schema([*head, *users])
         earlier = earlier_rows(spec.past, head, spec.columns, self._schema.names)
         self._rows = TimeLog("rows", Codec(spec.fingerprint(), self._schema, earlier), TS)
@@ -117,20 +137,38 @@ class Ranked(StatefulKernel[_Buffer]):
     def _take(self, batch: Batch, state: _Buffer, store: Store, output: Output) -> None:
         rows = united(batch, len(self._spec.sources))
         if state.passed is not None:
-            rows = self._side_rows.put(output, rows, ints(rows, TS) <= state.passed, "late", LATE_REASON)
+            rows = self._side_rows.put(output, rows, self._late(ints(rows, TS), state.passed), "late", LATE_REASON)
         output.counts[USED] += rows.num_rows
         if rows.num_rows:
-            self._hold(rows, state, store)
+            self._hold(*self._in_windows(rows, state.passed), state, store)
+
+    def _late(self, ts: Ints, passed: int) -> Mask:
+        """Which rows have nothing that they could still be ranked in."""
+        if self._spec.window is None:
+            return ts <= passed
+        late = np.ones(len(ts), np.bool_)
+        late[windows_of_rows(self._spec.window, ts, passed).rows] = False
+        return late
+
+    def _in_windows(self, rows: pa.Table, passed: int | None) -> tuple[pa.Table, Ints, list[pa.Array]]:
+        """Rows with the times at which they leave: their own, or the last moments of the windows that hold them, each
+        once for each; and the starts of these.
+        """
+        if self._spec.window is None:
+            return rows, ints(rows, TS), []
+        rows = rows.take(pa.array(np.argsort(ints(rows, SEQ), kind="stable"))) if SEQ in rows.column_names else rows
+        held = windows_of_rows(self._spec.window, ints(rows, TS), passed)
+        return rows.take(pa.array(held.rows)), held.ends - 1, [pa.array(held.starts)]
 
     def _flush(self, until: int, state: _Buffer, store: Store, output: Output) -> None:
-        self._release(until, state, store, output)
+        window = self._spec.window
+        self._release(until if window is None else last_moment_begun(window, until), state, store, output)
 
-    def _hold(self, rows: pa.Table, buffer: _Buffer, store: Store) -> None:
-        ts = ints(rows, TS)
+    def _hold(self, rows: pa.Table, ts: Ints, starts: list[pa.Array], buffer: _Buffer, store: Store) -> None:
         keys = [typed(column(rows, name), kind) for name, kind in self._spec.key_types]
         packed = zip(self._spec.originals, self._spec.types, strict=True)
         users = [typed(column(rows, name), kind) for (_, name), kind in packed]
-        self._rows.add(pa.Table.from_arrays([pa.array(ts), *keys, *users], schema=self._schema), store)
+        self._rows.add(pa.Table.from_arrays([pa.array(ts), *starts, *keys, *users], schema=self._schema), store)
         buffer.held += len(ts)
         buffer.earliest = min(int(ts.min()), int(ts.min()) if buffer.earliest is None else buffer.earliest)
 
@@ -149,13 +187,17 @@ class Ranked(StatefulKernel[_Buffer]):
     def _ranked(self, rows: pa.Table) -> pa.Table:
         """The rows by time, partition and place."""
         count = rows.num_rows
-        group = ranks([ints(rows, TS), *[dense_rank(column(rows, name)) for name in self._spec.partition]], count)
+        starts = [] if self._spec.window is None else [ints(rows, WINDOW_START)]
+        keys = [dense_rank(column(rows, name)) for name in self._spec.partition]
+        group = ranks([ints(rows, TS), *starts, *keys], count)
         value = ranks([sort_rank(rows, key) for key in self._spec.order], count)
-        order = np.lexsort((value, group))
+        came = np.arange(count)
+        order = np.lexsort((-came if self._spec.latest_first else came, value, group))
         found = places(self._spec.function, group[order], value[order])
         sorted_rows = rows.take(pa.array(order))
-        users = sorted_rows.columns[1 + len(self._spec.key_types) :]
-        columns = [*users, pa.array(found, pa.int32()), timestamps(ints(sorted_rows, TS))]
+        users, ts = sorted_rows.columns[self._head :], ints(sorted_rows, TS)
+        bounds = [] if self._spec.window is None else bound_columns(ints(sorted_rows, WINDOW_START), ts + 1)
+        columns = [*bounds, *users, pa.array(found, pa.int32()), timestamps(ts)]
         return pa.Table.from_arrays(columns, schema=self._spec.main_schema)
 
     def _finish(self, state: _Buffer, store: Store, output: Output) -> Output:

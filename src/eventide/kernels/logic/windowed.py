@@ -18,11 +18,10 @@ from eventide.kernels.logic.slides import Slides
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout
-from eventide.kernels.windows.calendar import calendar_grid
+from eventide.kernels.windows.calendar import any_grid
 from eventide.kernels.windows.check import check_window
-from eventide.kernels.windows.grid import Grid, grid_of
 from eventide.plan.modes import EmitMode
-from eventide.plan.windows import Calendar, Cumulate, Hop, PanedWindow, Session, Slide, Tumble, Unbounded, Window
+from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 _ONCE = (EmitMode.ON_WINDOW_CLOSE, EmitMode.FINAL)
 
@@ -151,7 +150,7 @@ class WindowedAggregation:
             return None
         if not self._only_at_close or not self.aggregation(()).is_simple:
             return None
-        return Prefold(self, self._grid(self.window))
+        return Prefold(self, any_grid(self.window, self.allowed_lateness, self.past.passed))
 
     def build(self) -> Kernel:
         match self.window:
@@ -162,13 +161,8 @@ class WindowedAggregation:
             case Unbounded():
                 return AggregateUnbounded(self, self.window)
             case _:
-                grid = self._grid(self.window)
+                grid = any_grid(self.window, self.allowed_lateness, self.past.passed)
                 return AggregateAtClose(self, grid) if self._only_at_close else AggregateEarly(self, grid)
-
-    def _grid(self, window: PanedWindow | Calendar) -> Grid:
-        if isinstance(window, Calendar):
-            return calendar_grid(window, self.allowed_lateness, self.past.passed)
-        return grid_of(window, self.allowed_lateness, self.past.passed)
 
     @property
     def _only_at_close(self) -> bool:

@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from eventide.kernels.vector.columns import Ints, distinct
-from eventide.kernels.windows.grid import Grid
-from eventide.plan.windows import Calendar, CalendarUnit
+from eventide.kernels.windows.grid import Grid, grid_of
+from eventide.plan.windows import Calendar, CalendarUnit, PanedWindow
 
 _MONDAY = -3  # the day, counted from 1970-01-01, on which the week that holds it begins
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -66,6 +66,13 @@ class CalendarGrid(Grid):
 
 def calendar_grid(calendar: Calendar, lateness: int, passed: int | None = None) -> CalendarGrid:
     return CalendarGrid(1, 1, 0, lateness, passed, calendar=calendar)
+
+
+def any_grid(window: PanedWindow | Calendar, lateness: int, passed: int | None = None) -> Grid:
+    """The grid of windows that do not depend on the rows, of the calendar or not."""
+    if isinstance(window, Calendar):
+        return calendar_grid(window, lateness, passed)
+    return grid_of(window, lateness, passed)
 
 
 @lru_cache(maxsize=100_000)

@@ -62,7 +62,7 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
         raise NotPortableError("two columns differ only in case")
-    packed = tuple((named.name, _compiled(named.sql, names, columns)) for named in input.packed)
+    packed = tuple((named.name, _packed(named.sql, names, columns)) for named in input.packed)
     identity = _identity(source, columns)
     condition = conjunction(conditions)
     used = {time} if time is not None else set()
@@ -77,6 +77,12 @@ def _is_read(source: Source, type: str) -> bool:
     if source.options.get("format", "json") == "json":
         return arrow_type(type) is not None
     return type in TYPES
+
+
+def _packed(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:
+    """A nested column may travel as it is."""
+    column = names.get(sql.strip("`").lower()) if re.fullmatch(r"`[^`]+`|\w+", sql) else None
+    return column if isinstance(column, Column) else _compiled(sql, names, columns)
 
 
 def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:

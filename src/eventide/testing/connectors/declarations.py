@@ -19,6 +19,7 @@ _MALFORMED = {
     "duration": ("soon",),
     "span": ("soon", "0 seconds"),
     "position": ("somewhere",),
+    "size": ("0 MB", "large"),
     "character": ("ab",),
     "rate": ("often",),
     "text": ("", "${env:NAME"),

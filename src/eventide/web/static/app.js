@@ -115,7 +115,7 @@ function notices() {
     else if (info.standing && (info.state === "running" || info.name === page.chosen)) {
       const [first, ...rest] = info.standing;
       found.push(el("article", { class: `notice ${info.state === "running" ? "waiting" : "resting"}` }, el("h2", {}, info.state === "running" ? `Why ${info.name} gives nothing now` : info.state === "new" ? `${info.name} has not run yet` : `${info.name} is stopped`),
-        el("p", {}, first), rest.length ? el("details", { open: info.state === "running" }, el("summary", {}, "more"), ...rest.map((line) => el("p", {}, line))) : null));
+        el("p", {}, first), rest.length ? el("details", { open: info.state === "running" && info.name === page.chosen }, el("summary", {}, "more"), ...rest.map((line) => el("p", {}, line))) : null));
     }
   }
   const text = found.map((each) => each.textContent).join("\n");
