@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from tests.connectors.kafka_broker import Broker, running_broker  # noqa: E402
 
 ROWS_A_SECOND, PARTITIONS, WINDOW_MS, KEYS = 200, 3, 5_000, 7
-LIFE = (5.0, 25.0)  # seconds of a writer
+LIFE = (8.0, 40.0)  # seconds of a writer
 BROKER_DIES = 0.25  # of the times when the writer does
 START = 1_700_000_000_000
 

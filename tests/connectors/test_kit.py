@@ -160,7 +160,7 @@ def file_case(folder: Path, format: str = "json", **options: str) -> SourceCase:
     return SourceCase(given, put, None if format == "parquet" else put_bad, {**given, "path": str(other)})
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("format", ["json", "csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_files_as_a_source(db_factory: DatabaseFactory, tmp_path: Path, format: str) -> None:
     check_source(connector("files"), file_case(tmp_path / "in", format), db_factory, tmp_path / "checkpoint")
 
@@ -296,7 +296,7 @@ def test_jdbc_as_a_table(keep_spark: Any, db_factory: DatabaseFactory, tmp_path:
 
     def fill(rows: Rows) -> None:
         frame = keep_spark.createDataFrame([(row["id"], row["name"]) for row in rows], "ID bigint, NAME string")
-        frame.write.mode("overwrite").jdbc(url, "T", properties={"createTableColumnTypes": "NAME VARCHAR(100)"})
+        frame.write.mode("overwrite").jdbc(url, "T")
 
     def spoil() -> None:
         keep_spark.createDataFrame([(1,)], "OTHER int").write.mode("overwrite").jdbc(url, "T")

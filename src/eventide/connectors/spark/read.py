@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
@@ -55,8 +55,8 @@ def _loaded(reader: Callable[[], DataStreamReader | DataFrameReader], source: So
         given = {_CORRUPT_OPTION: CORRUPT, **given}
     try:
         rows = reader().format(format).options(**given).schema(asked).load(path)
-    except AnalysisException as error:
-        if "user-specified schema" not in str(error) and "USER_SPECIFIED_SCHEMA" not in str(error.getCondition()):
+    except PySparkException as error:
+        if "user-specified schema" not in str(error):
             raise
         rows = reader().format(format).options(**given).load(path)
     return _declared(rows, source, schema)
