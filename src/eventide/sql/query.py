@@ -120,9 +120,8 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     clauses = _Clauses()
     while not cursor.done and _parse_clause(cursor, clauses):
         pass
-    if clauses.named:
-        refuse_unused(clauses.named, items)
-        items = with_named_windows(items, clauses.named)
+    refuse_unused(clauses.named, items)
+    items = with_named_windows(items, clauses.named)
     made = SelectNode(
         cursor.span.part(first, cursor.position),
         items,
