@@ -19,15 +19,16 @@ from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, 
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
 _WINDOW_KINDS = {"TUMBLING": ("SIZE", "OFFSET"), "HOPPING": ("SIZE", "SLIDE", "OFFSET"), "SESSION": ("GAP",)}
+_INSTEAD_OF_EXCEPT = "write SELECT DISTINCT ... WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k)"
 _REFUSED = {
     "LIMIT": ("LIMIT would end a stream that has no end", "leave it out; limit the rows when you read the result"),
     "OFFSET": ("OFFSET has no meaning in a stream", "leave it out"),
     "SORT BY": ("SORT BY is not supported", "write ORDER BY with the event-time column"),
     "CLUSTER BY": ("CLUSTER BY is not supported", "leave it out; Eventide shards by the group keys"),
     "DISTRIBUTE BY": ("DISTRIBUTE BY is not supported", "leave it out; Eventide shards by the group keys"),
-    "EXCEPT": ("EXCEPT would have to wait for ever", "only UNION ALL combines queries"),
-    "MINUS": ("MINUS would have to wait for ever", "only UNION ALL combines queries"),
-    "INTERSECT": ("INTERSECT would have to wait for ever", "only UNION ALL combines queries"),
+    "EXCEPT": ("EXCEPT would have to wait for ever", _INSTEAD_OF_EXCEPT),
+    "MINUS": ("MINUS would have to wait for ever", _INSTEAD_OF_EXCEPT),
+    "INTERSECT": ("INTERSECT would have to wait for ever", "write SELECT DISTINCT ... WHERE k IN (SELECT k FROM r)"),
 }
 
 
@@ -47,6 +48,9 @@ def parse_query(cursor: Cursor, ctes: Ctes | None = None) -> QueryNode:
         selects.extend(_parse_term(cursor, known))
         if is_distinct:
             selects = [_distinct_over(QueryNode(cursor.span.part(first, cursor.position), tuple(selects)), union)]
+    following = cursor.peek()
+    if following is not None and word(following) in ("INTERSECT", "EXCEPT", "MINUS"):
+        raise cursor.error(*_REFUSED[word(following)])
     return QueryNode(cursor.span.part(first, cursor.position), tuple(selects))
 
 
