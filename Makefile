@@ -15,7 +15,8 @@ WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 # The tests of the postgres sink and of kafka are skipped where no server is available.
 WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh &&
 
-.PHONY: help setup demo demo-overload test test-slow test-pure lint bench bench-bar bench-limits nexmark soak soak-overload clean
+.PHONY: help setup demo demo-overload test test-slow test-cluster test-versions test-pure lint clean \
+	bench bench-bar bench-limits bench-kafka nexmark soak soak-kafka soak-cluster soak-overload
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +46,13 @@ test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, 
 test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and row by row
 	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime tests/admission
 	@$(WITH_JAVA) $(WITH_SERVERS) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory test-versions
+
+test-cluster: setup ## a real standalone cluster on this machine: a master, two workers, and what may go wrong with them
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m cluster tests/cluster $(PYTEST_ARGS)
+
+test-versions: setup ## the core transcripts on the oldest and the newest Spark, in environments of their own; VERSIONS="4.1.1 4.3.0"
+	@$(WITH_JAVA) PYTHON=$(BIN)/python scripts/versions.sh $(VERSIONS)
 
 test-pure: setup ## the tests of the packages that must work without Spark, with pyspark made unimportable
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -p without_pyspark $(PURE_TESTS)
@@ -61,11 +69,20 @@ bench: setup $(BENCH_READY) $(ARCHIVE) ## every workload compared with native Sp
 bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads with a bar, each ratio next to its bar; fails if one falls short
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
 
+bench-kafka: setup $(BENCH_READY) $(ARCHIVE) ## one topic, read by Eventide and by native Spark; needs Maven
+	@$(WITH_JAVA) $(WITH_SERVERS) $(BIN)/python benchmarks/kafka.py $(BENCH_ARGS)
+
 nexmark: setup $(BENCH_READY) $(ARCHIVE) ## the queries of Nexmark beside native Spark, every answer checked; NEXMARK_ARGS="--flink PYTHON" adds Flink
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.nexmark $(NEXMARK_ARGS)
 
 soak: setup $(ARCHIVE) ## kill -9 at random moments for SOAK_SECONDS, and check that nothing is lost or repeated
 	@$(WITH_JAVA) $(WITH_SERVERS) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak.py
+
+soak-kafka: setup $(ARCHIVE) ## the same with Kafka in and Kafka out, the broker killed as well; read by a consumer of its own
+	@$(WITH_JAVA) $(WITH_SERVERS) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_kafka.py
+
+soak-cluster: setup ## a cluster on this machine whose parts are killed at random for SOAK_SECONDS
+	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_cluster.py
 
 soak-overload: setup $(ARCHIVE) ## twice the load that this machine can take, for SOAK_SECONDS: who pays, and what it costs
 	@$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python scripts/soak_overload.py

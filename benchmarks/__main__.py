@@ -21,7 +21,17 @@ from benchmarks.engines.limit import Limit
 from benchmarks.engines.peer import peers
 from benchmarks.figures import OURS
 from benchmarks.report import Report
-from benchmarks.workloads import EVERYTHING, JOINS, MILLION, ONE_SHOT_JOINS, OTHERS, TUMBLING, Workload
+from benchmarks.workloads import (
+    CLICKS,
+    EVERYTHING,
+    GENERAL_ROAD,
+    JOINS,
+    MILLION,
+    ONE_SHOT_JOINS,
+    OTHERS,
+    TUMBLING,
+    Workload,
+)
 
 BAR_LONG_RUN, LONG_RUN = 40 * MILLION, 100 * MILLION
 MEMORY_WORKLOAD = "json, 100k keys"
@@ -51,7 +61,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen(given: argparse.Namespace) -> list[Workload]:
-    workloads = (*TUMBLING, *OTHERS, *JOINS, *ONE_SHOT_JOINS) if given.bar else EVERYTHING
+    workloads = (*CLICKS, *GENERAL_ROAD, *TUMBLING, *OTHERS, *JOINS, *ONE_SHOT_JOINS) if given.bar else EVERYTHING
     unknown = set(given.only or ()) - {workload.name for workload in workloads}
     if unknown:
         raise SystemExit(f"no such workload: {', '.join(sorted(unknown))}; --list names them")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import duckdb
 
+from benchmarks.clicks import click_values
 from benchmarks.workloads import (
     DISORDER_MS,
     EVENTS_PER_SECOND,
@@ -24,6 +25,7 @@ from benchmarks.workloads import (
     Workload,
 )
 
+Files = dict[int, list[Path]]  # by batch
 FIRST_MS = 1_000_000_000_000
 COPY_OPTIONS = {"json": "FORMAT json", "parquet": "FORMAT parquet, ROW_GROUP_SIZE 131072"}
 
@@ -71,17 +73,18 @@ def plan(workload: Workload) -> Plan:
     return Plan(tuple(whole[: workload.warm_batches]), tuple(whole[workload.warm_batches :]), tuple(single), closing)
 
 
-def write(data: Data, spans: Iterable[Span], folder: Path) -> dict[int, list[Path]]:
+def write(data: Data, spans: Iterable[Span], folder: Path) -> Files:
     """The files of each batch. Their modification times are in order, since Spark's file source takes them by age."""
-    made: dict[int, list[Path]] = {}
+    made: Files = {}
     with duckdb.connect() as database:
         for span in spans:
             for part in range(span.files):
                 for side, number in enumerate(data.sides or ("",)):
-                    path = folder / number / f"{span.batch:06d}-{part}.{data.format}"
+                    path = folder / number / f"{span.batch:06d}-{part}.{data.format}{'.gz' if data.gzipped else ''}"
                     path.parent.mkdir(exist_ok=True)
                     rows = rows_sql(data, span, part, side)
-                    database.execute(f"COPY ({rows}) TO '{path}' ({COPY_OPTIONS[data.format]})")
+                    options = COPY_OPTIONS[data.format] + (", COMPRESSION gzip" if data.gzipped else "")
+                    database.execute(f"COPY ({rows}) TO '{path}' ({options})")
                     moment = FIRST_MS // 1000 + span.batch * FILES_PER_BATCH + part
                     os.utime(path, (moment, moment))
                     made.setdefault(span.batch, []).append(path)
@@ -90,6 +93,8 @@ def write(data: Data, spans: Iterable[Span], folder: Path) -> dict[int, list[Pat
 
 def files_per_batch(data: Data) -> int:
     """Of one input: those of all inputs make a batch."""
+    if data.most_files is not None:
+        return data.most_files
     return FILES_PER_BATCH // max(1, len(data.sides))
 
 
@@ -105,6 +110,10 @@ def rows_sql(data: Data, span: Span, part: int, side: int = 0) -> str:
     event_ms = (
         f"{FIRST_MS + span.shift_ms} + n * 1000 // {EVENTS_PER_SECOND} + (hash(n, 2) % {DISORDER_MS})::BIGINT{late}"
     )
+    if data.clicks:
+        values = click_values(key, f"({event_ms}) // 2 * 2", data.nested)
+        chosen = ", ".join(f"{values[name]} AS {name}" for name in data.columns)
+        return f"SELECT {chosen} FROM (SELECT {number} AS n FROM range({first}, {end}) AS numbers(i))"
     columns = {
         "k": f"printf('visitor-%08d', {key})" if data.text_keys else key,
         "v": f"(hash({key}, ({event_ms}) // 2) % 1000)::BIGINT" if data.sides else "(hash(n, 3) % 1000)::BIGINT",

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from benchmarks.clicks import click_columns
+
 EVENTS_PER_SECOND = 100_000
 DISORDER_MS = 2_000
 LAG_MS = 5_000
 LATE_BY_MS = 60_000
 FILES_PER_BATCH = 4
 MILLION = 1_000_000
+
+# How Eventide gets at the rows: tasks read files; Spark reads and decodes them; they are a DataFrame of the user's.
+FUSED, UNFUSED, DATAFRAME = "fused", "unfused", "dataframe"
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,11 @@ LEFT, RIGHT = "orders", "payments"  # the folders of a join's inputs
 
 @dataclass(frozen=True)
 class Data:
-    """Columns k, v and ts (milliseconds), and whatever else is asked for. `late_one_in` n: one row in n; 0: none."""
+    """Columns k, v and ts (milliseconds), and whatever else is asked for. `late_one_in` n: one row in n; 0: none.
+
+    `clicks`: rows as web sites write them, about 200 bytes each, see `benchmarks.clicks`; `nested`: with a struct and
+    an array in place of some flat columns.
+    """
 
     format: str = "json"
     keys: int = 1_000
@@ -87,6 +96,11 @@ class Data:
     late_one_in: int = 0
     duplicate_one_in: int = 0
     sides: tuple[str, ...] = ()  # a folder for each; each has its part of the rows
+    clicks: bool = False
+    nested: bool = False
+    gzipped: bool = False
+    lag_ms: int = LAG_MS
+    most_files: int | None = None  # of a batch, if not as many as a batch of a workload has
 
     @property
     def has_ids(self) -> bool:
@@ -95,6 +109,8 @@ class Data:
     @property
     def columns(self) -> dict[str, str]:
         """Names and SQL types, in the order of the files."""
+        if self.clicks:
+            return click_columns(self.nested)
         ids = {"id": "BIGINT"} if self.has_ids else {}
         extra = {f"c{number}": "STRING" if number % 3 == 0 else "BIGINT" for number in range(self.extra_columns)}
         return {"k": "STRING" if self.text_keys else "BIGINT", "v": "BIGINT", "ts": "BIGINT", **ids, **extra}
@@ -109,6 +125,7 @@ class Workload:
     warm_batches: int = 2
     batches: int = 4
     single_rows: int = 2
+    road: str = FUSED
 
     @property
     def rows(self) -> int:
@@ -149,6 +166,27 @@ BATCHES = {
 TUMBLING = tuple(
     tumbling(format, keys, batches=batches) for format in ("json", "parquet") for keys, batches in BATCHES.items()
 )
+
+
+def clicks(keys: int, *, nested: bool = False, road: str = FUSED, gzipped: bool = False) -> Workload:
+    """What people have: ISO times, text ids, floats, a flag; about 200 bytes of JSON."""
+    words = (
+        "nested clicks" if nested else "clicks",
+        *(("gzip",) if gzipped else ()),
+        *(() if road == FUSED else (road,)),
+    )
+    data = Data(keys=keys, clicks=True, nested=nested, gzipped=gzipped)
+    name = f"{', '.join(words)}, {label(keys)} keys"
+    return Workload(name, data, batch_rows=MILLION if road == FUSED else 400_000, batches=3, road=road)
+
+
+CLICKS = tuple(clicks(keys, nested=nested) for nested in (False, True) for keys in (1_000, 100_000))
+GENERAL_ROAD = tuple(
+    clicks(keys, nested=nested, road=road)
+    for road, nested in ((UNFUSED, False), (UNFUSED, True), (DATAFRAME, True))
+    for keys in (1_000, 100_000)
+)
+GZIP = (clicks(1_000, gzipped=True),)
 BATCH_SIZES = tuple(
     tumbling("json", keys, rows, batches)
     for keys in (1_000, 100_000)
@@ -185,4 +223,4 @@ ONE_SHOT_JOINS = tuple(
     for name, window in {"as-of join": AsofJoin(), "session join": SessionJoin()}.items()
 )
 SLIDING = (Workload("sliding 10 s", window=Slide(), batch_rows=100_000),)
-EVERYTHING = (*TUMBLING, *BATCH_SIZES, *OTHERS, *SLIDING, *JOINS, *ONE_SHOT_JOINS)
+EVERYTHING = (*CLICKS, *GENERAL_ROAD, *GZIP, *TUMBLING, *BATCH_SIZES, *OTHERS, *SLIDING, *JOINS, *ONE_SHOT_JOINS)

@@ -15,32 +15,40 @@ ROOT = Path(__file__).parent.parent / "src" / "eventide"
 EVERYTHING = {
     path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")
 }
+# what connectors say of themselves, for those who plan with it
+DECLARED = {"connectors.declaration", "connectors.registry"}
 # package: (what of eventide, a package or a single module; which third-party packages)
 MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "secrets": (set(), set()),
     "errors": ({"secrets"}, set()),
     "eventtime": ({"errors"}, set()),
-    "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy", "duckdb"}),
+    "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy"}),
     "tasks": ({"admission", "errors", "eventtime", "kernels", "storage.results"}, {"pyarrow", "numpy", "sqlglot"}),
-    "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"}, {"pyarrow", "sqlglot"}),
-    "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"}, {"sqlglot"}),
+    "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"} | DECLARED, {"pyarrow", "sqlglot"}),
+    "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"} | DECLARED, {"sqlglot"}),
     "fluent": ({"admission.options", "connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
     "storage": ({"errors", "eventtime", "kernels"}, {"pyarrow"}),
     "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),
     "connectors": (
         {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},
-        {"pyspark", "pyarrow", "numpy", "psycopg", "confluent_kafka", "deltalake"},
+        {"pyspark", "pyarrow", "numpy", "psycopg", "confluent_kafka", "deltalake", "fastavro"},
     ),
-    "result": ({"errors"}, {"pyarrow", "pandas"}),
+    "result": ({"errors", "notebook"}, {"pyarrow", "pandas", "matplotlib"}),
     "spark": (
         {"admission", "connectors", "errors", "eventtime", "kernels", "plan", "tasks", "sql", "storage", "result"},
-        {"pyspark", "pyarrow", "numpy", "pandas", "duckdb"},
+        {"pyspark", "pyarrow", "numpy", "pandas"},
     ),
 }
-LIBRARIES = {"pyarrow", "pandas", "numpy", "duckdb", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
+LIBRARIES = {"pyarrow", "pandas", "numpy", "sqlglot", "typer", "rich", "prompt_toolkit", "pygments"}
 ANYTHING_BUT_SPARK = (EVERYTHING, LIBRARIES)
+MAY_IMPORT["notebook"] = (EVERYTHING, LIBRARIES | {"IPython", "matplotlib"})
+MAY_IMPORT["diagnose"] = (EVERYTHING, LIBRARIES | {"opentelemetry"})
+MAY_IMPORT["web"] = (
+    {"diagnose", "errors", "eventtime", "kernels", "plan", "result", "secrets", "sql", "storage"},
+    {"pyarrow", "starlette", "uvicorn", "prometheus_client"},
+)
 # Seen by type checkers only, so not an import when the program runs.
-TYPES_ONLY = {"database": {"pyspark"}, "fluent": {"pyspark"}}
+TYPES_ONLY = {"database": {"pyspark", "opentelemetry"}, "fluent": {"pyspark"}}
 HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "sqlglot", "prompt_toolkit"}
 
 

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pyarrow as pa
+
 from benchmarks.totals import Totals
 from benchmarks.workloads import Workload
+
+Heard = tuple[float, pa.Table | None]  # when a batch's results came, by the clock, and the starts of their windows
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,9 @@ class Written:
 
 
 class Run(Protocol):
-    """A running query over one workload, from an empty state."""
+    """A running query over one workload, from an empty state. `heard` has what came so far."""
+
+    heard: list[Heard]
 
     def take(self) -> None:
         """Returns when everything in the watched folder has been processed and the windows that it closed have been

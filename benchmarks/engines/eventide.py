@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +11,15 @@ import pyarrow as pa
 
 import eventide
 from benchmarks.data import files_per_batch
-from benchmarks.engines.contract import Written, written_below
+from benchmarks.engines.contract import Heard, Written, written_below
 from benchmarks.totals import Totals, totals_of
 from benchmarks.workloads import (
+    DATAFRAME,
+    FUSED,
     LAG_MS,
     LEFT,
     RIGHT,
+    UNFUSED,
     AsofJoin,
     Data,
     Hop,
@@ -29,9 +33,13 @@ from benchmarks.workloads import (
     Window,
     Workload,
 )
+from eventide.spark.session import default_shards
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eventide.spark.frames import FluentQuery
+    from eventide.storage.results import Account
 
 
 class Eventide:
@@ -45,7 +53,11 @@ class Eventide:
     def can(self, workload: Workload) -> bool:
         return True
 
-    def start(self, workload: Workload, watched: Path, checkpoint: Path) -> EventideRun:
+    def start(self, workload: Workload, watched: Path, checkpoint: Path) -> EventideRun | DataFrameRun:
+        if workload.road == DATAFRAME:
+            if self._spark is None:
+                raise ValueError(f"{workload.name}: a DataFrame needs a session")
+            return DataFrameRun(self._spark, workload, watched, checkpoint)
         return EventideRun(eventide.connect(checkpoint, self._spark, conf=self._conf), workload, watched, checkpoint)
 
 
@@ -54,16 +66,18 @@ class EventideRun:
         self.db = db
         self._checkpoint = checkpoint
         self._totals = Totals()
+        self.heard: list[Heard] = []
         for side in workload.data.sides:
             (watched / side).mkdir(exist_ok=True)
             db.execute(source_sql(workload.data, watched / side, side))
         if not workload.data.sides:
             db.execute(source_sql(workload.data, watched))
-        db.execute(stream_sql(workload.window))
+        db.execute(stream_sql(workload.window, workload.road))
         db.foreach("o", self._add)
 
     def _add(self, batch: int, rows: pa.Table) -> None:
         self._totals += totals_of(rows)
+        self.heard.append((time.time(), rows.select(["window_start"]) if "window_start" in rows.column_names else None))
 
     def take(self) -> None:
         self.db.tick()
@@ -78,22 +92,56 @@ class EventideRun:
         self.db.close()
 
 
+class DataFrameRun:
+    """The fluent API on a DataFrame that Spark reads; results are collected as native Spark's are."""
+
+    def __init__(self, spark: SparkSession, workload: Workload, watched: Path, checkpoint: Path) -> None:
+        data, window = workload.data, workload.window
+        if not data.clicks or not isinstance(window, Tumble):
+            raise ValueError(f"{workload.name}: only clicks in tumbling windows are read from a DataFrame")
+        self._checkpoint, self._totals = checkpoint, Totals()
+        self.heard: list[Heard] = []
+        schema = ", ".join(f"{name} {type}" for name, type in data.columns.items())
+        session = eventide.configure(spark.newSession(), default_shards(spark))
+        reader = session.readStream.schema(schema).option("maxFilesPerTrigger", str(files_per_batch(data)))
+        stream = eventide.stream(reader.json(str(watched)), name="s").event_time("ts", lag=f"{LAG_MS} milliseconds")
+        windows = stream.group_by("k").window(eventide.tumble(f"{window.size_ms} milliseconds"))
+        self._query: FluentQuery = windows.agg(n="count(*)", t="sum(v)", m="max(v)").start(str(checkpoint), self._add)
+
+    def _add(self, rows: DataFrame, side: DataFrame, account: Account) -> None:
+        self._totals += totals_of(rows.toArrow())
+
+    def take(self) -> None:
+        self._query.process_all()
+
+    def totals(self) -> Totals:
+        return self._totals
+
+    def written(self) -> Written:
+        return written_below(self._checkpoint)
+
+    def close(self) -> None:
+        self._query.stop()
+
+
 def source_sql(data: Data, watched: Path, name: str = "s") -> str:
     columns = ", ".join(f"{name} {type}" for name, type in data.columns.items())
+    time = "" if data.clicks else "EVENT TIME ts TYPE unixtimestamp_ms, "
     ids = f", DEDUPLICATE BY id WITHIN {interval(LAG_MS)}" if data.has_ids else ""
     return f"""
         CREATE SOURCE {name} ({columns},
-          EVENT TIME ts TYPE unixtimestamp_ms, WATERMARK FOR ts AS ts - {interval(LAG_MS)}{ids})
+          {time}WATERMARK FOR ts AS ts - {interval(data.lag_ms)}{ids})
         WITH ('connector' = 'files', 'path' = '{watched}', 'format' = '{data.format}',
           'max_files_per_batch' = '{files_per_batch(data)}')
     """
 
 
-def stream_sql(window: Window) -> str:
+def stream_sql(window: Window, road: str = FUSED) -> str:
     if isinstance(window, IntervalJoin | TumbleJoin | AsofJoin | SessionJoin):
         return f"CREATE STREAM o AS SELECT l.v AS n, r.v AS t, l.k AS m FROM {LEFT} l {join_sql(window)} ON l.k = r.k"
+    options = "WITH ('fused_scan' = 'false') " if road == UNFUSED else ""
     return f"""
-        CREATE STREAM o AS SELECT window_start, k, count(*) AS n, sum(v) AS t, max(v) AS m
+        CREATE STREAM o {options}AS SELECT window_start, k, count(*) AS n, sum(v) AS t, max(v) AS m
         FROM s GROUP BY k, {window_sql(window)}
     """
 

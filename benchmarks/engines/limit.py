@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from benchmarks.clicks import click_types
 from benchmarks.engines.contract import Timed
 from benchmarks.engines.one_shot_joins import pairs_sql
 from benchmarks.totals import Totals
@@ -78,12 +79,15 @@ def _all_at_once(database: duckdb.DuckDBPyConnection, workload: Workload, files:
 
 def events_sql(data: Data, files: list[Path]) -> str:
     names = ", ".join(f"'{path}'" for path in files)
-    types = ", ".join(f"{name}: '{'VARCHAR' if type == 'STRING' else type}'" for name, type in data.columns.items())
+    read = click_types(data.nested) if data.clicks else data.columns
+    types = ", ".join(f"{name}: '{'VARCHAR' if type == 'STRING' else type}'" for name, type in read.items())
     if data.format == "json":
         rows = f"read_json([{names}], columns = {{{types}}}, format = 'newline_delimited', filename = true)"
     else:
         rows = f"read_parquet([{names}], filename = true)"
     used = ", ".join(name for name in data.columns if name in ("k", "v", "ts", "id"))
+    if data.clicks:
+        used = "k, v, epoch_ms(ts) AS ts"
     return f"SELECT {used}, regexp_extract(filename, '([0-9]+)-[0-9]+[.]', 1)::INT AS batch FROM {rows}"
 
 

@@ -7,6 +7,7 @@ state store differs.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +15,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.data import files_per_batch
-from benchmarks.engines.contract import Written, written_below
+from benchmarks.engines.contract import Heard, Written, written_below
 from benchmarks.totals import Totals, totals_of
-from benchmarks.workloads import LAG_MS, Data, Hop, IntervalJoin, Session, Tumble, TumbleJoin, Window, Workload
+from benchmarks.workloads import Data, Hop, IntervalJoin, Session, Tumble, TumbleJoin, Window, Workload
 from eventide.spark.session import default_shards, streaming_session
 
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
@@ -49,6 +50,7 @@ class NativeRun:
 
     def __init__(self, session: SparkSession, workload: Workload, watched: Path, checkpoint: Path) -> None:
         self._totals = Totals()
+        self.heard: list[Heard] = []
         self._checkpoint = checkpoint
         results = computed(session, workload, watched)
         writer = results.writeStream.outputMode("append").foreachBatch(self._add)
@@ -58,6 +60,8 @@ class NativeRun:
     def _add(self, frame: DataFrame, batch: int) -> None:
         rows: pa.Table = frame.toArrow()
         self._totals += totals_of(rows)
+        windows = rows["window"].combine_chunks().field("start") if "window" in rows.column_names else None
+        self.heard.append((time.time(), None if windows is None else pa.table({"window_start": windows})))
 
     def take(self) -> None:
         if self._query is None:
@@ -101,8 +105,9 @@ def joined(left: DataFrame, right: DataFrame, join: IntervalJoin | TumbleJoin) -
 def events(session: SparkSession, data: Data, watched: Path) -> DataFrame:
     schema = ", ".join(f"{name} {type}" for name, type in data.columns.items())
     reader = session.readStream.schema(schema).option("maxFilesPerTrigger", str(files_per_batch(data)))
-    rows = reader.format(data.format).load(str(watched)).withColumn("time", F.timestamp_millis("ts"))
-    rows = rows.withWatermark("time", f"{LAG_MS} milliseconds")
+    rows = reader.format(data.format).load(str(watched))
+    rows = rows.withColumn("time", F.col("ts") if data.clicks else F.timestamp_millis("ts"))
+    rows = rows.withWatermark("time", f"{data.lag_ms} milliseconds")
     return rows.dropDuplicatesWithinWatermark(["id"]) if data.has_ids else rows
 
 

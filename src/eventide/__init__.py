@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from eventide.eventtime.registry import event_time_types
     from eventide.fluent import FluentStream, cumulate, hop, interval, session, slide, stream, table, tumble
     from eventide.kernels.aggregates import aggregates
+    from eventide.notebook.magic import load_ipython_extension
     from eventide.result import Result
     from eventide.spark.frames import configure
 
+__version__ = "0.2.0"
 __all__ = [
     "Database",
     "EventideError",
     "FluentStream",
     "Result",
+    "__version__",
     "aggregates",
     "configure",
     "connect",
@@ -28,6 +31,7 @@ __all__ = [
     "event_time_types",
     "hop",
     "interval",
+    "load_ipython_extension",
     "session",
     "slide",
     "stream",
@@ -47,6 +51,7 @@ _HOMES = {
     "event_time_types": "eventide.eventtime.registry",
     "hop": "eventide.fluent",
     "interval": "eventide.fluent",
+    "load_ipython_extension": "eventide.notebook.magic",
     "session": "eventide.fluent",
     "slide": "eventide.fluent",
     "stream": "eventide.fluent",

@@ -20,10 +20,12 @@ from eventide.arguments import checkpoint_folder, moment_micros
 from eventide.definitions import Definitions, kept_catalog
 from eventide.diagnose.describe import list_objects, text_result
 from eventide.diagnose.observe import accounting_of, progress_of
+from eventide.diagnose.observer import LiveObserver
 from eventide.errors import EventideError, OptionError, suggest
 from eventide.inspection import Inspection
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.migration import undo_unfinished
+from eventide.notebook.html import streams_html
 from eventide.result import Result
 from eventide.sql import statements as st
 from eventide.sql.catalog import LATE_SUFFIX
@@ -39,7 +41,11 @@ from eventide.streams import Streams
 from eventide.writing import Writer
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
     from pyspark.sql import SparkSession
+
+    from eventide.notebook.watch import Watch
+    from eventide.web.serve import Dashboard
 
 _OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
 
@@ -101,6 +107,7 @@ class Database:
         self._streams = Streams(self.catalog, self._engine, self._spools, self._guard)
         self._writer = Writer(self._spools, self._guard, self._engine.queues, self._streams.publish)
         self._definitions = Definitions(self.catalog, self._layout, self._engine, self._spools, self._streams)
+        self._dashboard: Dashboard | None = None
         self._inspection = Inspection(self.catalog, self._layout, self._engine, self._streams)
 
     @property
@@ -131,7 +138,7 @@ class Database:
         if isinstance(statement, st.Show):
             return list_objects(self.catalog, statement.what)
         if isinstance(statement, st.Describe):
-            return self._inspection.describe(statement.name)
+            return self._inspection.describe(statement.name, statement.is_extended)
         if isinstance(statement, st.Explain):
             return text_result("plan", self._inspection.explain(statement).splitlines())
         if not self._allow_jvm_calls:
@@ -235,12 +242,57 @@ class Database:
         with self._exclusive():
             return self._inspection.why(stream)
 
+    def dashboard(self, host: str = "127.0.0.1", port: int | None = None, token: str | None = None) -> Dashboard:
+        """Serve a page that shows all streams live, until `close`; `.url` is its address. Needs eventide[dashboard].
+
+        Only this machine can reach it, unless `host` says otherwise; then the address carries a token. The page shows,
+        and changes nothing.
+        """
+        from eventide.web.serve import Dashboard
+        from eventide.web.views import LocalView
+
+        with self._exclusive():
+            if self._dashboard is None:
+                self._dashboard = Dashboard(LocalView(self._observer()), host, port, token)
+            return self._dashboard
+
+    def watch(self, stream: str, rows: int = 10, every: float = 1.0) -> Watch:
+        """Show the latest rows of a stream in a notebook and keep them up to date, until `.stop()`."""
+        from eventide.notebook.watch import Watch
+
+        with self._exclusive():
+            return Watch(self._observer(), stream, rows, every)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return streams_html([] if self._lock is None else self.progress(), self._layout.root.name)
+
+    def trace(self, tracer_provider: TracerProvider | None = None) -> None:
+        """Make an OpenTelemetry span of every batch from now on, with its phases. Needs eventide[opentelemetry].
+
+        Without a provider, that of the process is used.
+        """
+        from eventide.diagnose.tracing import BatchSpans
+
+        with self._exclusive():
+            self._engine.listeners.append(BatchSpans(tracer_provider))
+
+    def _observer(self) -> LiveObserver:
+        return LiveObserver(self.catalog, self._layout, self._engine)
+
     # Running --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Run all streams in the background until `stop`: rows are processed as they come."""
         with self._exclusive():
             self._streams.start()
+
+    def has_ended(self) -> bool:
+        """Whether `start` has nothing left to do: all streams have the trigger 'available now', and have taken in what
+        there was.
+        """
+        with self._exclusive():
+            return self._streams.have_ended
 
     def stop(self, graceful: bool = True) -> None:
         """Stop all streams. A graceful stop first processes everything that is there and emits what is open; a quick
@@ -256,6 +308,8 @@ class Database:
         with self._guard:
             if self._lock is None:
                 return
+            if self._dashboard is not None:
+                self._dashboard.close()
             try:
                 self._engine.close()
             finally:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eventide.changing import Switch
+from eventide.connectors.registry import SINKS
 from eventide.errors import CatalogError, EventideError, located
 from eventide.plan.logical import Sink
 from eventide.sql import statements as st
@@ -38,6 +39,8 @@ class Definitions:
 
     def create(self, statement: st.Create) -> list[str]:
         """Do what a CREATE says; returns what was done. What is in the checkpoint already goes on where it can."""
+        if isinstance(statement, st.CreateSource):
+            statement = self._catalog.with_columns(statement)
         name = self._kept_name(statement.name)
         if self._keeps(statement, name):
             different = self._go_on(statement, name)
@@ -137,9 +140,10 @@ class Definitions:
             return self._change(new)
         before = self._catalog.copy()
         self._catalog.become(new)
-        self._realise_sink(new.sinks[self._kept_name(name)], before)
+        kept = self._kept_name(name)
+        self._realise_sink(new.sinks[kept], before)
         self._save()
-        return []
+        return _other_places(before.sinks[kept], new.sinks[kept])
 
     def _change(self, new: Catalog) -> list[str]:
         """Let all streams go on under another catalog, or raise why they cannot; returns what differs."""
@@ -182,6 +186,17 @@ class Definitions:
 
     def _save(self) -> None:
         write_json(self._layout.catalog, self._catalog.texts())
+
+
+def _other_places(old: Sink, new: Sink) -> list[str]:
+    """What of a sink says now that rows go elsewhere; those that it has got stay where they are."""
+    if old.connector != new.connector:
+        return [f"{new.name}: connector {old.connector} → {new.connector}; earlier rows stay where they are"]
+    return [
+        f"{new.name}: {option} {old.options.get(option)} → {new.options.get(option)}; earlier rows stay where they are"
+        for option in SINKS[new.connector].identifying
+        if old.options.get(option) != new.options.get(option)
+    ]
 
 
 def _read_by(sink: Sink, catalog: Catalog) -> list[str]:

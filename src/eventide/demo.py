@@ -118,7 +118,7 @@ class ClickGenerator:
         return (now - ago).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def run_demo(*, seconds: int, rate: int, console: Console) -> None:
+def run_demo(*, seconds: int, rate: int, console: Console, dashboard: bool = False) -> None:
     """Run the whole demo, from an empty folder to balanced accounts; leaves nothing behind."""
     import eventide
 
@@ -130,6 +130,8 @@ def run_demo(*, seconds: int, rate: int, console: Console) -> None:
         with console.status("starting Spark …"):
             db = eventide.connect()
         try:
+            if dashboard:
+                console.print(f"dashboard: {db.dashboard().url}", soft_wrap=True)
             _show(db, generator, console)
         finally:
             db.close()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from eventide.diagnose.describe import describe_columns, describe_object
+from eventide.diagnose.answers import answer
+from eventide.diagnose.describe import describe_columns, describe_object, with_connector
 from eventide.diagnose.observe import metrics_of
-from eventide.diagnose.table_words import table_lines
-from eventide.diagnose.why import Seen, why
+from eventide.diagnose.why import Seen
 from eventide.plan.explain import Known, explain
 from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.planner import plan
@@ -58,8 +58,15 @@ class Inspection:
         """What Spark gives for a query over the rows of streams so far."""
         return self._engine.select(statement.spark_sql, {name: self.rows(name) for name in statement.tables})
 
-    def describe(self, name: str) -> Result:
-        """The columns of whatever has this name."""
+    def describe(self, name: str, is_extended: bool = False) -> Result:
+        """The columns of whatever has this name; `is_extended`: with its connector and that one's options."""
+        columns = self._columns(name)
+        if not is_extended or name in self._catalog.late_names:
+            return columns
+        definition = self._catalog.definition(name)
+        return with_connector(columns, definition) if isinstance(definition, Source | Sink | Table) else columns
+
+    def _columns(self, name: str) -> Result:
         if name in self._catalog.late_names:
             late = self._streams.open(self._catalog.late_names[name])
             return describe_object(late_schema(late.compiled.originals))
@@ -91,15 +98,17 @@ class Inspection:
         """In words: what a stream is waiting for."""
         now = time.time_ns() // 1000
         seen = self._seen(stream, now)
-        told = why(
-            seen.stream,
-            seen.account,
-            watermark=seen.watermark,
-            now=now,
-            idle=seen.idle,
-            read=lambda name: self._seen(name, now),
+        running = self._streams.open(seen.stream.name)
+        failure = running.failed()
+        lines = answer(
+            seen,
+            now,
+            lambda name: self._seen(name, now),
+            running.table_figures(),
+            running.router.side.metrics(),
+            None if failure is None else failure.message,
         )
-        return "\n".join([told, *table_lines(self._streams.open(seen.stream.name).table_figures(), now)])
+        return "\n".join(lines)
 
     def metrics(self) -> dict[str, Any]:
         """The figures of every stream, by name."""
@@ -118,4 +127,5 @@ class Inspection:
     def _seen(self, stream: str, now: int) -> Seen:
         definition = self._catalog.stream(stream)
         running = self._streams.open(definition.name)
-        return Seen(definition, running.router.results.latest(), running.watermark(), running.idle(now))
+        account, idle = running.router.results.latest(), running.idle(now)
+        return Seen(definition, account, running.watermark(), idle, running.idle_lanes(now))

@@ -140,8 +140,8 @@ def _handed_over(db: Database, layout: Layout, before: _Before, done: Migrated, 
 
 def _not_given(folder: Path, batches: Sequence[int], passed: int | None, schema: pa.Schema) -> pa.Table:
     timed = schema.append(pa.field(OUTPUT_TIME, pa.int64()))
-    found = [read_batch(folder, batch, "main") for batch in batches]
-    rows = pa.concat_tables([timed.empty_table(), *(fitted(table, timed) for table in found if table is not None)])
+    found = [table for batch in batches for table in read_batch(folder, batch, "main")]
+    rows = pa.concat_tables([timed.empty_table(), *(fitted(table, timed) for table in found)])
     if passed is not None:
         rows = rows.filter(pc.greater_equal(rows[OUTPUT_TIME], passed))
     return rows.drop_columns([OUTPUT_TIME])

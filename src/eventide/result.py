@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eventide.notebook.html import MOST_ROWS, result_html
+
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _WIDEST = 40
 _MOST_SHOWN = 20
@@ -61,6 +64,21 @@ class Result:
         if len(self) > limit:
             lines.append(f"{limit} of {len(self)} rows")
         return "\n".join(lines)
+
+    def plot(self, x: str | None = None, y: str | None = None, by: str | None = None, ax: Axes | None = None) -> Axes:
+        """Curves over time, with matplotlib. Needs eventide[notebook].
+
+        `x` is a column of times (default: window_start, or the first there is), `y` one of numbers (default: all), `by`
+        one whose values get a curve each (default: the first of text, if there is one `y`); at most 12 are drawn.
+        """
+        from eventide.notebook.plot import plot
+
+        return plot(self._table, x, y, by, ax)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        shown = list(Result(self._table.slice(0, MOST_ROWS), self._json))
+        return result_html(self.columns, shown, len(self))
 
     def __repr__(self) -> str:
         return f"<Result: {len(self)} rows, {', '.join(self.columns)}>"

@@ -20,7 +20,7 @@ _URL = re.compile(
 )
 _BARE = re.compile(r"(?<![\w+.-])[A-Za-z][\w.+-]{0,100}:([^\s'\"/@]{1,500})@")
 _KEY = re.compile(
-    r"(?i)(?:password|passwd|pwd|secret|token)['\"]?\s{0,9}=\s{0,9}(\\?'(?:[^'\\]|\\.){1,500}'|[^\s&;'\",)]{1,500})"
+    r"(?i)(?:password|passwd|pwd|secret|token|secret_access_key|account_key)['\"]?\s{0,9}=\s{0,9}(\\?'(?:[^'\\]|\\.){1,500}'|[^\s&;'\",)]{1,500})"
 )
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 import time
 from typing import TYPE_CHECKING
 
+from eventide.errors import StorageError
 from eventide.spark.refreshing import Refreshing
 from eventide.sql.catalog import Catalog
+from eventide.storage.compaction import Keep
 from eventide.storage.spool import Spools
 
 if TYPE_CHECKING:
     from eventide.spark.engine import Engine
     from eventide.spark.running import RunningStream
 
+_LOG = logging.getLogger("eventide")
 _HEARTBEAT_SECONDS = 0.25
 _STARTED_AT_ONCE = (
     2  # streams: each starts Python processes, and Spark waits only ten seconds for one, even on a busy machine
 )
+_COMPACT_SECONDS = 5.0
 _SIDE_SINK_SECONDS = 2.0  # how long a tick waits for side sinks, unless they fail
 
 
@@ -31,6 +37,7 @@ class Streams:
         self._guard = guard
         self._refreshing = Refreshing(engine.tables, lambda: list(catalog.tables.values()))
         self.is_live = False
+        self._compact_at = 0.0
         self._clock: threading.Thread | None = None
 
     def open(self, name: str) -> RunningStream:
@@ -52,8 +59,11 @@ class Streams:
                 _process_together(streams)
             if not self._send_back():
                 break
+        self._compact()
         for stream in self._opened():
             stream.router.side.wait(_SIDE_SINK_SECONDS)
+            if self.is_live and not stream.trigger.ends:
+                stream.run()
 
     def start(self) -> None:
         """Run in the background until `stop`: rows are processed as they come."""
@@ -67,10 +77,19 @@ class Streams:
     def join(self, stream: RunningStream) -> None:
         """Start a stream if the others are running."""
         if self.is_live:
-            stream.start()
+            if stream.trigger.ends:
+                stream.publish()  # what it is to take in must be there when it starts
+            if _may_run(stream):
+                stream.run()
             stream.publish()
             for upstream in stream.reads:
                 upstream.router.readers.add(stream.publish)
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether all were told to take in what was there and end, and have."""
+        streams = self._opened()
+        return self.is_live and bool(streams) and all(stream.has_ended for stream in streams)
 
     def publish(self) -> None:
         """Let running streams see what was written."""
@@ -117,11 +136,43 @@ class Streams:
                     self.publish()
                 for stream in self._opened() if self.is_live else ():
                     stream.keep_running()
+                    if stream.trigger.ends and stream.failed() is None and _may_run(stream):
+                        stream.publish()
+                        stream.run()
                     if stream.is_active:
                         stream.beat()
                     if stream.reads:
                         stream.publish()  # a stream that it reads may have got further without giving anything
+                if self.is_live and time.monotonic() >= self._compact_at:
+                    self._compact()
             time.sleep(_HEARTBEAT_SECONDS)
+
+    def _compact(self) -> None:
+        """Let streams put together, and forget, what all who read them have taken in for good. If the disk refuses,
+        that can wait: nothing is lost.
+        """
+        self._compact_at = time.monotonic() + _COMPACT_SECONDS
+        try:
+            self._compact_all()
+        except StorageError as error:
+            _LOG.warning("what is stored could not be put together: %s", error)
+
+    def _compact_all(self) -> None:
+        opened = self._opened()
+        for stream in opened:
+            read_by = [reader.read_upto(stream) for reader in opened if stream.name in reader.read_names]
+            stream.compact(self._keeps(stream), min(read_by, default=math.inf), self._engine.replayed(stream.name))
+        for source in self._catalog.sources.values():
+            readers = [stream for stream in opened if source.name in stream.backlog.spools]
+            if source.keep is not None and readers:
+                taken = min(stream.inbox.settled.get(source.name, 0) for stream in readers)
+                self._spools.spool(source.name).forget(taken, time.time_ns() // 1000 - source.keep)
+
+    def _keeps(self, stream: RunningStream) -> dict[str, Keep]:
+        """How long a stream's rows and payloads are kept. The rows of an inner stream are for its reader only."""
+        kept = self._catalog.graph()[stream.name].options.keep
+        is_inner = stream.name not in self._catalog.streams
+        return {"main": Keep(0 if is_inner else kept), "side": Keep(kept)}
 
     def _levels(self) -> list[list[RunningStream]]:
         """All streams, open: those that read sources only, those that read these, and so on."""
@@ -142,6 +193,11 @@ class Streams:
             if outbox is not None and latest is not None:
                 sent |= outbox.empty(self._spools, time.time_ns() // 1000, latest.batch)
         return sent
+
+
+def _may_run(stream: RunningStream) -> bool:
+    """Whether what a stream that takes in what is there should find is there: those that it reads have ended too."""
+    return not stream.trigger.ends or all(read.has_ended for read in stream.reads if read.trigger.ends)
 
 
 def _process_together(streams: list[RunningStream]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections import defaultdict
 from dataclasses import replace
@@ -118,3 +119,16 @@ def test_all_windows_of_the_limit_hold_every_row(tmp_path: Path) -> None:
     files = files_of(wide, tmp_path)
     assert len(wide.data.columns) == 30
     assert Limit().compute(wide, files).totals.counted == 3 * 4_000 + 6
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_clicks_are_counted_by_the_times_that_they_write(nested: bool, tmp_path: Path) -> None:
+    workload = replace(SMALL, data=Data(keys=20, clicks=True, nested=nested))
+    files = files_of(workload, tmp_path)
+    batches = batches_of(files)
+    for rows in batches.values():
+        for row in rows:
+            row["ts"] = round(dt.datetime.fromisoformat(str(row["ts"])).timestamp() * 1000)
+    sizes = [len(line) for path in files for line in path.read_text().splitlines()]
+    assert 150 < sum(sizes) / len(sizes) < 250
+    assert expected(workload, files) == by_hand(workload, Tumble().size_ms, Tumble().size_ms, batches)

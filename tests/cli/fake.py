@@ -27,12 +27,14 @@ class FakeDatabase:
         self.calls: list[tuple[Any, ...]] = []
         self.failure = failure
         self.started = threading.Event()
-        column = SimpleNamespace(name="visitor")
+        column, total = SimpleNamespace(name="visitor"), SimpleNamespace(name="total")
         self.catalog = SimpleNamespace(
             sources={"clicks": SimpleNamespace(columns=(column,))},
-            streams={"per_user": SimpleNamespace(name="per_user")},
+            streams={"per_user": SimpleNamespace(name="per_user", query=SimpleNamespace(outputs=(total,)))},
             sinks={},
             views={},
+            tables={},
+            late_names={"per_user$late": "per_user"},
         )
 
     def execute(self, sql: str) -> FakeResult:
@@ -55,6 +57,9 @@ class FakeDatabase:
     def start(self) -> None:
         self.calls.append(("start",))
         self.started.set()
+
+    def has_ended(self) -> bool:
+        return False
 
     def stop(self, graceful: bool = True) -> None:
         self.calls.append(("stop", graceful))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from rich.console import Console
 
-from eventide.cli.console import accounting_line, duration, print_error, print_rows, when
+from eventide.cli.console import accounting_line, duration, plan_line, print_error, print_rows, result_table, when
 from eventide.cli.progress import ProgressView, progress_line
 from eventide.errors import EngineError, SqlError
 from tests.cli.fake import FakeDatabase
@@ -103,3 +103,14 @@ def test_progress_on_a_terminal_is_a_table() -> None:
     with ProgressView(console, FakeDatabase().progress) as view:
         view.update()
     assert "open windows" in out.getvalue() and "12:00:05.25" in out.getvalue() and "60,000" in out.getvalue()
+
+
+def test_explain_show_and_describe_are_in_colour() -> None:
+    line = plan_line("│     emit: on window close")
+    assert line.plain == "│     emit: on window close" and [span.style for span in line.spans] == ["dim", "dim"]
+    stage = plan_line("└─ Window tumble size 10s")
+    assert stage.plain == "└─ Window tumble size 10s" and "bold cyan" in [span.style for span in stage.spans]
+    described = result_table(["column", "type", "role"], [{"column": "ts", "type": "bigint", "role": ""}])
+    assert [column.style for column in described.columns] == ["cyan", "green", ""]
+    plain = result_table(["n", "type"], [{"n": 1, "type": "a"}])  # a result that happens to have such a column
+    assert [column.style for column in plain.columns] == ["", ""]

@@ -6,11 +6,13 @@ import io
 from pathlib import Path
 
 from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from eventide.cli.prompt import interact
+from eventide.cli.prompt import ShellCompleter, interact
 from eventide.cli.shell import Shell
 from tests.cli.fake import FakeDatabase
 
@@ -45,3 +47,14 @@ def test_history_is_private_and_holds_no_passwords(tmp_path: Path) -> None:
     typed("CREATE SINK x WITH ('url' = 'postgresql://app:hunter2@db');\r\\q\r", tmp_path)
     assert history.stat().st_mode & 0o777 == 0o600
     assert "hunter2" not in history.read_text() and "postgresql://app:*******@db" in history.read_text()
+
+
+def test_names_and_columns_of_sources_and_streams_are_completed() -> None:
+    shell = Shell(FakeDatabase(), Console(file=io.StringIO()), Console(file=io.StringIO()))  # type: ignore[arg-type]
+    completer = ShellCompleter(shell)
+
+    def offered(text: str) -> list[str]:
+        return [each.text for each in completer.get_completions(Document(text), CompleteEvent())]
+
+    assert offered("SELECT vis") == ["visitor"] and "total" in offered("SELECT tot")
+    assert {"per_user", "per_user$late"} <= set(offered("SELECT * FROM per_"))

@@ -77,6 +77,16 @@ class Broker:
     def address(self) -> str:
         return f"127.0.0.1:{self._ports[0]}"
 
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the broker does not run")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
     def start(self) -> None:
         port, controller = self._ports
         settings = self._folder / "server.properties"

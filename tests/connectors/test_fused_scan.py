@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import random
@@ -70,12 +71,20 @@ def write(folder: Path, number: int, format: str) -> None:
             f'[{{"k": "b", "v": 3, "ts": {number * 1000}}}]',
         ]
         hidden.write_text("\n".join(lines))
+    elif format == "csv":
+        lines = [",".join(_csv(row.get(name)) for name in ("k", "v", "d", "b", "ts")) for row in rows_of(number)]
+        lines[7:7] = ["a,twelve,,,5", "", "non,sense", f"b,+3,1e3,T,{number * 1000}", '"b\nb",3,-0.0,true,5']
+        hidden.write_text("\n".join(lines))
     else:
         schema = pa.schema(
             [("k", pa.string()), ("v", pa.int64()), ("d", pa.float64()), ("b", pa.bool_()), ("ts", pa.int64())]
         )
         pq.write_table(pa.Table.from_pylist(rows_of(number), schema=schema), hidden, row_group_size=70)
     hidden.rename(path)
+
+
+def _csv(value: Any) -> str:
+    return "" if value is None else json.dumps(value) if isinstance(value, bool | str) else str(value)
 
 
 def outcome(db: Database, stream: str = "o", *, ordered: bool = False) -> dict[str, Any]:
@@ -90,7 +99,11 @@ def outcome(db: Database, stream: str = "o", *, ordered: bool = False) -> dict[s
 
 
 @pytest.mark.parametrize(
-    ("name", "format"), [*((name, "json") for name in QUERIES), ("windows", "parquet"), ("in order", "parquet")]
+    ("name", "format"),
+    [
+        *((name, "json") for name in QUERIES),
+        *((name, format) for name in ("windows", "in order") for format in ("parquet", "csv")),
+    ],
 )
 def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path: Path, name: str, format: str) -> None:
     """The query, fused and not, side by side; the second round continues from the checkpoint."""
@@ -113,6 +126,23 @@ def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path:
         db.close()
     assert fused["rows"] and fused["side"] and (fused["accounts"]["late"] or name == "as they come")
     assert fused == plain
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_files_in_gzip_and_zstandard_are_read_by_tasks_and_by_spark(db: Database, tmp_path: Path, format: str) -> None:
+    for number, codec in enumerate(("gzip", "zstd")):
+        text = f'{{"v": {number}}}\n' if format == "json" else f"{number}\n"
+        path = tmp_path / f"{number}.{format}.{'gz' if codec == 'gzip' else 'zst'}"
+        with pa.CompressedOutputStream(str(path), codec) as out:
+            out.write(text.encode() * 3)
+    db.execute(f"""
+        CREATE SOURCE s (v BIGINT) WITH ('connector' = 'files', 'path' = '{tmp_path}', 'format' = '{format}');
+        CREATE STREAM fused AS SELECT v FROM s;
+        CREATE STREAM plain WITH ('fused_scan' = 'false') AS SELECT v FROM s""")
+    db.tick()
+    assert "fused: scan" in db.explain("fused") and " not fused: " in db.explain("plain")
+    for stream in ("fused", "plain"):
+        assert sorted(row["v"] for row in db.read(stream)) == [0, 0, 0, 1, 1, 1]
 
 
 STRUCTS = [
@@ -145,6 +175,63 @@ def test_fields_of_structs_are_the_same_whoever_reads_them(db: Database, tmp_pat
     assert "fused: scan" in db.explain("fused") and " not fused: " in db.explain("plain")
     assert outcome(db, "fused") == outcome(db, "plain")
     assert {"1", "2", "null"} <= {json.dumps(row["price"]) for row in db.read("fused")}
+
+
+ODD_CLICKS = [
+    '{"k": "a", "who": {"name": 7, "age": 3}, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "who": {"name": "x", "age": "old"}, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "who": null, "tags": null, "v": 1.5, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": "sale", "v": 1.5, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": [1], "v": 1.5, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": [null, "é"], "v": 1e1, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a", "tags": [], "who": {}, "v": -0.0, "ts": "2024-01-01T00:00:07Z"}',
+    '{"k": "a\\n", "v": 2, "ts": "2024-01-01 00:00:07"}',
+    '{"k": "a", "v": 2, "ts": "2024-02-30T00:00:07Z"}',
+]
+
+
+def clicks_of(number: int) -> str:
+    """Lines of one layout, some far behind, and odd ones between them."""
+    chance = random.Random(number)
+    lines = []
+    for n in range(300):
+        second = number * 10 + chance.random() * 9 - (300 if number and n % 50 == 0 else 0)
+        time = dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=second)
+        who = {"name": f"n{chance.randint(1, 99999)}", "age": chance.randint(0, 99)}
+        tags = chance.sample(["new", "sale", "mail"], chance.randint(0, 3))
+        ts = time.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        row = {"id": n, "k": chance.choice("abc"), "who": who, "tags": tags, "v": n / 4, "ts": ts, "extra": [1, 2]}
+        lines.append(json.dumps(row))
+    lines[20:20] = ODD_CLICKS if number == 1 else []
+    return "\n".join(lines) + "\n"
+
+
+def test_nested_columns_are_the_same_whoever_reads_them(db: Database, tmp_path: Path) -> None:
+    """Windows, sessions and rows; late rows show their nested columns, and a bad value in one that no query uses is an
+    error.
+    """
+    columns = "id BIGINT, k STRING, who STRUCT<name: STRING, age: INT>, tags ARRAY<STRING>, v DOUBLE, ts TIMESTAMP"
+    windows = "SELECT window_start, k, count(*) AS n, sum(v) AS t FROM s GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)"
+    sessions = (
+        "SELECT window_start, k, count(*) AS n, max(who.age) AS m FROM s GROUP BY k, SESSION(ts, INTERVAL '1' SECOND)"
+    )
+    db.execute(f"""
+        CREATE SOURCE s ({columns}, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+        WITH ('connector' = 'files', 'path' = '{tmp_path}', 'max_files_per_batch' = '1');
+    """)
+    for name, query in {"windows": windows, "sessions": sessions}.items():
+        db.execute(
+            f"CREATE STREAM {name} AS {query}; CREATE STREAM {name}_plain WITH ('fused_scan' = 'false') AS {query}"
+        )
+    for number in range(3):
+        (tmp_path / f"{number}.json").write_text(clicks_of(number))
+    db.tick()
+    for name in ("windows", "sessions"):
+        assert "fused: scan" in db.explain(name) and " not fused: " in db.explain(f"{name}_plain")
+        assert outcome(db, name) == outcome(db, f"{name}_plain")
+        assert db.accounting(name)["late"] >= 12 and db.accounting(name)["error"] >= 5
+    [late, *_] = [json.loads(row["original_event"]) for row in db.side_output("windows", "late")]
+    assert late["who"]["name"].startswith("n") and isinstance(late["tags"], list)
 
 
 def test_duplicates_are_found_across_a_fused_scan_and_lines_left_to_spark(db: Database, tmp_path: Path) -> None:

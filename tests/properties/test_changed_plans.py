@@ -5,7 +5,6 @@ The model keeps rows, so it knows what every text would have made of them; an ag
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,10 +17,11 @@ from eventide.plan.logical import Stream
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 from eventide.testing import KernelRunner, ReferenceModel
+from tests.properties.examples import examples
 from tests.properties.reference_plans import AGGREGATES, Plan, stories
 from tests.properties.test_reference_and_kernels import main_of, sides_of, tell
 
-EXAMPLES = int(os.environ.get("EVENTIDE_EXAMPLES", "1000")) // 25
+EXAMPLES = examples(20, 40)
 WINDOWS = {
     "tumble": "TUMBLE(ts, INTERVAL '5' MILLISECOND)",
     "hop": "HOP(ts, INTERVAL '4' MILLISECOND, INTERVAL '10' MILLISECOND)",

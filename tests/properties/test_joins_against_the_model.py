@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -17,9 +16,10 @@ from eventide.plan.logical import Join, JoinSide, Scan, Stream, Union
 from eventide.testing import KernelRunner, ReferenceModel, Step
 from eventide.testing.aggregates import frozen
 from tests.properties.events import Event, tell
+from tests.properties.examples import examples
 from tests.properties.join_plans import BOUNDS, SOURCES, joins, row, stories
 
-EXAMPLES = int(os.environ.get("EVENTIDE_EXAMPLES", "200"))
+EXAMPLES = examples(100, 1000)
 QUIET = list(HealthCheck)
 
 

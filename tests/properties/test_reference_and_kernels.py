@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any
 
@@ -11,9 +10,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from eventide.testing import KernelRunner, ReferenceModel, Step
 from eventide.testing.aggregates import frozen
 from tests.properties.events import Event, tell
+from tests.properties.examples import examples
 from tests.properties.reference_plans import Plan, plans, rows, stories
 
-EXAMPLES = int(os.environ.get("EVENTIDE_EXAMPLES", "1000"))
+EXAMPLES = examples(200, 1000)
 QUIET = list(HealthCheck)
 FAR = 10**6
 

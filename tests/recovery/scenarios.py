@@ -13,7 +13,7 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,10 @@ def stream_of(name: str) -> str:
     return f"{name}_stream"
 
 
-def statements(folder: Path, postgres: str | None) -> str:
+def statements(folder: Path, postgres: str | None, names: Iterable[str] = tuple(SCENARIOS)) -> str:
     """All sources, the table, and each scenario's stream with its sinks."""
     write_visitors(folder, 0)
-    return " ".join([*SOURCES.values(), visitors(folder), *(_of_one(name, folder, postgres) for name in SCENARIOS)])
+    return " ".join([*SOURCES.values(), visitors(folder), *(_of_one(name, folder, postgres) for name in names)])
 
 
 def _of_one(name: str, folder: Path, postgres: str | None) -> str:
@@ -127,11 +127,16 @@ def _of_one(name: str, folder: Path, postgres: str | None) -> str:
 
 
 def run(
-    folder: Path, batches: int, postgres: str | None, db: eventide.Database, say: Say = lambda _: None
+    folder: Path,
+    batches: int,
+    postgres: str | None,
+    db: eventide.Database,
+    say: Say = lambda _: None,
+    names: Sequence[str] = tuple(SCENARIOS),
 ) -> dict[str, Outcome]:
     """Continue from the checkpoint to the end; returns the outcome of each scenario."""
-    db.execute(statements(folder, postgres))
-    for name in SCENARIOS:
+    db.execute(statements(folder, postgres, names))
+    for name in names:
         db.foreach(stream_of(name), functools.partial(keep_batch, folder / "batches" / name, name, say))
     insist(db, say)
     for number in range(batches):
@@ -148,7 +153,7 @@ def run(
     for source in SOURCES:
         db.advance_watermark(source, END)
     insist(db, say)
-    return {name: outcome(name, folder, db) for name in SCENARIOS}
+    return {name: outcome(name, folder, db) for name in names}
 
 
 def insist(db: eventide.Database, say: Say) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from eventide.spark.settings import (
     JAVA_OPTIONS,
-    default_shards,
     is_local,
+    local_cores,
+    promised_cores,
     started_environment,
     started_settings,
     streaming_settings,
@@ -36,10 +37,18 @@ def test_workers_on_other_machines_can_reach_the_driver(master: str) -> None:
     assert started_environment(master) == {}
 
 
-def test_the_settings_differ_in_nothing_else() -> None:
+def test_executors_are_told_of_no_folder_of_the_drivers_machine() -> None:
+    """Settings reach executors as well: their disks, and the sockets to their Pythons, are none of the driver's."""
     here, there = (started_settings(master, Path("/tmp/s")) for master in ("local[*]", "spark://host:7077"))
-    assert {key: value for key, value in here.items() if key not in ADDRESSES} == there
-    assert "/tmp/s" in there[JAVA_OPTIONS]
+    only_here = {"spark.ui.enabled", "spark.local.dir", "spark.python.unix.domain.socket.enabled"}
+    assert set(here) - set(there) == ADDRESSES | only_here and set(there) < set(here)
+    assert {key for key, value in there.items() if "/tmp/s" in value} == {JAVA_OPTIONS, "spark.sql.warehouse.dir"}
+    assert JAVA_OPTIONS == "spark.driver.extraJavaOptions"
+
+
+def test_streams_share_the_cores() -> None:
+    for master in ("local[*]", "yarn"):
+        assert started_settings(master, Path("/tmp/s"))["spark.scheduler.mode"] == "FAIR"
 
 
 @pytest.mark.parametrize(("scratch", "expected"), [("/tmp/s", "true"), ("/tmp/" + "long" * 20, "false")])
@@ -55,6 +64,22 @@ def test_only_on_a_local_disk_spark_writes_no_checksums_of_its_own() -> None:
     assert set(there) < set(here)
 
 
-@pytest.mark.parametrize(("master", "shards"), [("local", 1), ("local[3]", 3), ("local[3,4]", 3), ("yarn", 64)])
-def test_shards_are_as_many_as_cores_locally(master: str, shards: int) -> None:
-    assert default_shards(master) == shards
+@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[3,4]", 3), ("yarn", None)])
+def test_the_cores_of_a_local_spark_are_in_its_master(master: str, cores: int | None) -> None:
+    assert local_cores(master) == cores
+
+
+@pytest.mark.parametrize(
+    ("conf", "cores"),
+    [
+        ({}, None),
+        ({"cores.max": "12", "executor.cores": "4"}, 12),
+        ({"executor.instances": "5", "executor.cores": "3"}, 15),
+        ({"executor.instances": "5"}, 5),
+        ({"dynamicAllocation.enabled": "true", "executor.instances": "2", "executor.cores": "4"}, None),
+        ({"dynamicAllocation.enabled": "true", "dynamicAllocation.maxExecutors": "7", "executor.cores": "2"}, 14),
+        ({"default.parallelism": "9", "cores.max": "12"}, 9),
+    ],
+)
+def test_settings_promise_cores(conf: dict[str, str], cores: int | None) -> None:
+    assert promised_cores({f"spark.{key}": value for key, value in conf.items()}) == cores

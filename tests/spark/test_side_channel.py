@@ -12,6 +12,7 @@ import pytest
 from eventide.plan.side_output import RateLimit, Route
 from eventide.spark import side_channel as channels
 from eventide.spark.side_channel import Channel, Limiter
+from eventide.storage.compaction import TOGETHER, Keep, compact
 from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import Account, Results
 
@@ -65,6 +66,21 @@ def test_payloads_of_the_routed_kinds_arrive_and_are_counted(tmp_path: Path) -> 
     assert channel.wait(LONGEST_SECONDS)
     assert sorted(sink.batches[0]["kind"].to_pylist()) == ["error", "late", "late"]
     assert channel.counts() == {"side_sent_late": 2, "side_sent_error": 1}
+
+
+def test_a_side_sink_gets_nothing_twice_when_batches_were_put_together_before_a_restart(tmp_path: Path) -> None:
+    sink = Memory()
+    results, channel = make(tmp_path, sink)
+    for batch in range(5 * TOGETHER):
+        channel.notify(store(results, batch, payloads("late") if batch <= 10 else payloads("error")))
+    assert channel.wait(LONGEST_SECONDS) and channel.position == 10
+    keep = {"main": Keep(), "side": Keep()}
+    assert compact(results, keep, channel.delivered, 0, [channel.position]) >= TOGETHER
+    channel.close(LONGEST_SECONDS)
+    again = Memory()
+    _, after = make(tmp_path, again)
+    assert after.wait(LONGEST_SECONDS) and sorted(sink.batches) == list(range(11)) and again.batches == {}
+    after.close(LONGEST_SECONDS)
 
 
 def test_payloads_beyond_the_rate_are_dropped_and_counted(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ EXAMPLE = '''\
 [app]
 #checkpoint = "state"                    # keeps state, so that the next run continues; without it, state is temporary
 #master = "local[4]"                     # where Spark runs; default: this machine, all cores
-#shards = 4                              # parts of a stream's state; fixed for the life of a checkpoint
+#shards = 4                              # parts of a stream's state; `eventide rescale` changes it later
 #local_speed = false                     # nothing is done to make a Spark on this machine faster
 #conf."spark.driver.memory" = "8g"       # Spark's own settings
 #eventtime.enabled = true                # false: the time at which a row is processed counts, whatever it says

@@ -13,30 +13,30 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from eventide.app import transform
 from eventide.app.model import App, Settings, TimeDefaults
 from eventide.app.section import Section, scalar
+from eventide.connectors.declaration import LooksUp, Reads, Writes
+from eventide.connectors.registry import SINKS, SOURCES, TABLES
 from eventide.errors import EngineError, OptionError, suggest
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.side_output import METRICS_ONLY, REINJECT
 from eventide.sql.catalog import Catalog
 from eventide.sql.fragments import Assembled, Fragment, Literal, Part, with_clause
+from eventide.sql.inferring import with_columns
 from eventide.sql.lower_source import lower_source
 from eventide.sql.options import (
-    SINK_CONNECTORS,
     SINK_OPTIONS,
-    SOURCE_CONNECTORS,
     SOURCE_OPTIONS,
-    TABLE_CONNECTORS,
     TABLE_OPTIONS,
-    Connector,
 )
 from eventide.sql.parser import parse_statements
 from eventide.sql.statements import CreateSource
 
+_Role = TypeVar("_Role", Reads, Writes, LooksUp)
 _TABLES = ("app", "sources", "tables", "transforms", "sinks")
 _APP = (
     *("checkpoint", "master", "conf", "shards", "local_speed", "eventtime.enabled", "eventtime.column"),
@@ -121,9 +121,9 @@ def _flat_conf(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 def _source(name: str, values: Any, defaults: TimeDefaults) -> Assembled:
     path = f"sources.{name}"
-    connector = _connector(path, values, SOURCE_CONNECTORS)
+    connector = _connector(path, values, SOURCES)
     known = ["columns", "dedup.by", "dedup.within", *SOURCE_OPTIONS, *connector.options]
-    section = Section(path, values, known, ("columns",), _LAG)
+    section = Section(path, values, known, ("columns",), _LAG, connector.family)
     inside: list[Part] = []
     for column in _columns(section):
         inside += [", " if inside else " (", column]
@@ -137,9 +137,11 @@ def _source(name: str, values: Any, defaults: TimeDefaults) -> Assembled:
 def _table(name: str, values: Any) -> Assembled:
     path = f"tables.{name}"
     if isinstance(values, dict) and "connector" not in values:
-        raise OptionError(f"{path} has no connector", help=suggest("", TABLE_CONNECTORS))
-    connector = _connector(path, values, TABLE_CONNECTORS)
-    section = Section(path, values, ["columns", *TABLE_OPTIONS, *connector.options], ("columns",))
+        raise OptionError(f"{path} has no connector", help=suggest("", TABLES))
+    connector = _connector(path, values, TABLES)
+    section = Section(
+        path, values, ["columns", *TABLE_OPTIONS, *connector.options], ("columns",), family=connector.family
+    )
     inside: list[Part] = []
     for column in _columns(section):
         inside += [", " if inside else " (", column]
@@ -153,10 +155,10 @@ def _parse_source(text: Assembled) -> Source:
         (statement,) = parse_statements(text.text)
         if not isinstance(statement, CreateSource):
             raise EngineError(f"{text.text} is not a CREATE SOURCE")
-        return lower_source(statement)
+        return lower_source(with_columns(statement, None))
 
 
-def _connector(path: str, values: Any, connectors: Mapping[str, Connector]) -> Connector:
+def _connector(path: str, values: Any, connectors: Mapping[str, _Role]) -> _Role:
     name = values.get("connector", "embedded") if isinstance(values, dict) else "embedded"
     if not isinstance(name, str) or name.lower() not in connectors:
         raise OptionError(f"{path}.connector: there is no connector {name!r}", help=suggest(str(name), connectors))
@@ -206,16 +208,16 @@ def _defaults(declared: Source, options: Collection[str], defaults: TimeDefaults
 def _sink_section(name: str, values: Any) -> Section:
     path = f"sinks.{name}"
     if isinstance(values, dict) and "connector" not in values:
-        raise OptionError(f"{path} has no connector", help=suggest("", SINK_CONNECTORS))
+        raise OptionError(f"{path} has no connector", help=suggest("", SINKS))
     if name in (METRICS_ONLY, REINJECT):
         raise OptionError(f"{path}: the name {name} has a meaning in side_output", help="choose another name")
-    connector = _connector(path, values, SINK_CONNECTORS)
-    return Section(path, values, ["from", *SINK_OPTIONS, *connector.options])
+    connector = _connector(path, values, SINKS)
+    return Section(path, values, ["from", *SINK_OPTIONS, *connector.options], family=connector.family)
 
 
 def _sink(name: str, section: Section) -> Assembled:
     """CREATE SINK; without `from` it is for side outputs to write to."""
-    connector = SINK_CONNECTORS[(section.text("connector") or "").lower()]
+    connector = SINKS[(section.text("connector") or "").lower()]
     options = section.literals({*SINK_OPTIONS, *connector.options})
     reads: list[Part] = (
         [" FROM ", Fragment(section.place("from"), backticked(section.text("from") or ""))] if "from" in section else []

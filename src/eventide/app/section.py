@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from eventide.connectors.declaration import Family
 from eventide.errors import OptionError, suggest
 from eventide.sql.fragments import Literal
 
@@ -12,7 +13,8 @@ from eventide.sql.fragments import Literal
 class Section:
     """One table. Dotted keys and nested tables are equivalent; `whole` are keys whose value is itself a table.
 
-    Keys are case-insensitive. `known` lists all of them, `aliases` other spellings of some.
+    Keys are case-insensitive. `known` lists all of them, `aliases` other spellings of some; those of `family` are
+    handed on, whatever they are.
     """
 
     def __init__(
@@ -22,14 +24,19 @@ class Section:
         known: Iterable[str],
         whole: Iterable[str] = (),
         aliases: Mapping[str, str] | None = None,
+        family: Family | None = None,
     ) -> None:
         if not isinstance(values, dict):
             raise OptionError(f"{path} must be a table, not {values!r}", help=f"write [{path}] and its keys below")
         self.path = path
         self._values: dict[str, Any] = {}
         self._written: dict[str, str] = {}  # canonical key: as the user wrote it
+        self._handed_on: set[str] = set()
         spellings = {key.lower(): key for key in known} | {key.lower(): key for key in aliases or {}}
         for written, value in _flat(values, {key.lower() for key in whole}):
+            if family is not None and family.has(written.lower()):
+                spellings[written.lower()] = written.lower()
+                self._handed_on.add(written.lower())
             if written.lower() not in spellings:
                 raise OptionError(f"{path}.{written}: there is no such key", help=suggest(written, spellings.values()))
             key = spellings[written.lower()]
@@ -42,8 +49,12 @@ class Section:
         return key in self._values
 
     def literals(self, keys: Collection[str]) -> dict[str, Literal]:
-        """The values of those `keys` that are set, as SQL takes them."""
-        return {key: Literal(self.place(key), self.text(key) or "") for key in self._values if key in keys}
+        """The values of those `keys` that are set, and of all that is handed on, as SQL takes them."""
+        return {
+            key: Literal(self.place(key), self.text(key) or "")
+            for key in self._values
+            if key in keys or key in self._handed_on
+        }
 
     def place(self, key: str) -> str:
         """The path of a key as the user wrote it."""

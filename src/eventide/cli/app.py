@@ -32,7 +32,7 @@ Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spa
 Shards = Annotated[
     int | None,
     typer.Option(
-        min=1, max=4096, help="How many parts a stream's state is split into; fixed for the life of a checkpoint."
+        min=1, max=4096, help="How many parts a stream's state is split into; `eventide rescale` changes it later."
     ),
 ]
 AllowJvmCalls = Annotated[
@@ -49,6 +49,22 @@ LocalSpeed = Annotated[
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream in the checkpoint.")]
 Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint folder of the stream.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--dashboard-address",
+        metavar="HOST:PORT",
+        help="Where the dashboard listens. Default: 127.0.0.1:8321. Beyond this machine it asks for a token.",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="EVENTIDE_DASHBOARD_TOKEN",
+        show_envvar=True,
+        help="What the dashboard asks for. Default: none on this machine, else one that is made and printed.",
+    ),
+]
 
 
 class _Debug:
@@ -57,10 +73,21 @@ class _Debug:
     on = False
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import eventide
+
+        stdout().print(f"eventide {eventide.__version__}", highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
 def common(
     debug: Annotated[
         bool, typer.Option("--debug", envvar="EVENTIDE_DEBUG", help="Show tracebacks of unexpected errors.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version of Eventide.")
     ] = False,
 ) -> None:
     _Debug.on = debug
@@ -86,12 +113,21 @@ def run(
     shards: Shards = None,
     local_speed: LocalSpeed = None,
     allow_jvm_calls: AllowJvmCalls = False,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="When the file changes, go on under its new text where the change allows it."),
+    ] = False,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Serve a page that shows the streams live.")] = False,
+    dashboard_address: Address = None,
+    token: Token = None,
 ) -> None:
     """Run a SQL or app file until it is stopped, or once. Ctrl-C stops cleanly, a second Ctrl-C at once."""
+    from eventide.cli.pages import Page
     from eventide.cli.runner import Connection, run as run_file
 
     connection = Connection(checkpoint, master, _settings(conf), shards, local_speed, allow_jvm_calls)
-    run_file(file, connection, once=once, flush=flush, console=stdout())
+    page = Page(dashboard_address, token) if dashboard or dashboard_address is not None else None
+    run_file(file, connection, once=once, flush=flush, console=stdout(), page=page, reload=reload)
 
 
 @app.command()
@@ -172,6 +208,27 @@ def migrate(
 
     connection = Connection(checkpoint, master, _settings(conf), allow_jvm_calls=allow_jvm_calls)
     migrate_file(file, connection, partial)
+
+
+@app.command()
+def rescale(
+    checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint; nobody may be running it.")],
+    shards: Annotated[int, typer.Option(min=1, max=4096, help="How many parts each stream's state is to have.")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Begin anew even if the sources no longer have all rows.")
+    ] = False,
+    master: Master = None,
+    conf: Conf = None,
+    allow_jvm_calls: AllowJvmCalls = False,
+) -> None:
+    """Give the streams of a checkpoint more or fewer shards: they begin anew from their sources, beside the old ones,
+    and take their place when they have taken in as many rows.
+    """
+    from eventide.cli.rescale import rescale_checkpoint
+    from eventide.cli.runner import Connection
+
+    connection = Connection(checkpoint, master, _settings(conf), shards, allow_jvm_calls=allow_jvm_calls)
+    rescale_checkpoint(connection, partial)
 
 
 @app.command()
@@ -261,6 +318,52 @@ def state(stream: StreamName, checkpoint: Existing) -> None:
 
 
 @app.command()
+def dashboard(
+    place: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT|URL", help="A checkpoint folder, or the URL of a dashboard elsewhere.")
+    ],
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where to listen. Default: 127.0.0.1:8321, or a free port.")
+    ] = None,
+    token: Token = None,
+    remote_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="What the dashboard elsewhere asks for; may be in its URL.")
+    ] = None,
+) -> None:
+    """Serve a page that shows the streams of a checkpoint, running or not, or of a run elsewhere. Needs no Spark."""
+    from eventide.cli.pages import Page, show_dashboard
+
+    show_dashboard(place, Page(address, token), remote_token, stdout())
+
+
+@app.command()
+def doctor(
+    checkpoint: Annotated[Path | None, typer.Option(metavar="DIR", help="Also look at this checkpoint.")] = None,
+) -> None:
+    """Check Java, memory, disk, clock, versions and a checkpoint, and say what to do. Exit status 1 if one is bad."""
+    from eventide.cli.doctor import print_findings
+
+    if not print_findings(checkpoint, stdout()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def top(
+    place: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT|URL", help="A checkpoint folder, or the URL of a dashboard elsewhere.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="One picture, then stop.")] = False,
+    remote_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="What the dashboard elsewhere asks for; may be in its URL.")
+    ] = None,
+) -> None:
+    """Show all streams on the terminal, live: rates, lag, windows, accounts, why one stands still. Needs no Spark."""
+    from eventide.cli.top import show_top
+
+    show_top(place, remote_token, stdout(), once)
+
+
+@app.command()
 def demo(
     seconds: Annotated[int, typer.Option(min=2, max=600, help="How long to generate clicks.")] = 20,
     rate: Annotated[
@@ -269,6 +372,7 @@ def demo(
     overload: Annotated[
         bool, typer.Option("--overload", help="Instead: more than the engine can take, and who pays for it.")
     ] = False,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Show it on a page as well.")] = False,
 ) -> None:
     """Run a click stream with disorder, late rows and bad timestamps, live on local Spark."""
     if overload:
@@ -278,7 +382,7 @@ def demo(
         return
     from eventide.demo import run_demo
 
-    run_demo(seconds=seconds, rate=rate or 3000, console=stdout())
+    run_demo(seconds=seconds, rate=rate or 3000, console=stdout(), dashboard=dashboard)
 
 
 @app.command()
@@ -286,9 +390,20 @@ def version() -> None:
     """Show the versions of Eventide and of its main dependencies."""
     from importlib.metadata import version as installed
 
-    for package in ("eventide", "pyspark", "pyarrow", "duckdb", "sqlglot"):
+    import eventide
+
+    stdout().print(f"eventide {eventide.__version__}", highlight=False)
+    for package in ("pyspark", "pyarrow", "sqlglot"):
         stdout().print(f"{package} {installed(package)}")
     stdout().print(f"python {sys.version.split()[0]}")
+
+
+@app.command()
+def warm() -> None:
+    """Make every later start of Spark on this machine some seconds faster; once per machine, Java and Spark."""
+    from eventide.cli.warm import warm_up
+
+    warm_up()
 
 
 def _settings(conf: list[str] | None) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from eventide.errors import EventideError
 
+_COLOURS = {"name": "cyan", "column": "cyan", "type": "green", "kind": "dim", "connector": "magenta", "emit": "magenta"}
 SIDE_KINDS = ("late", "duplicate", "error", "evicted", "rejected", "shed")
 
 
@@ -72,6 +74,18 @@ def cell(value: object) -> Text:
     return Text(str(value))
 
 
+_PLAN_LINE = re.compile(r"^([ │├└─]*)(?:([a-z][a-z ]*): )?(.*)$")
+
+
+def plan_line(line: str) -> Text:
+    """A line of EXPLAIN: stages stand out from the facts about them."""
+    found = _PLAN_LINE.match(line)
+    tree, fact, rest = (found[1], found[2], found[3]) if found else ("", None, line)
+    if fact is None:
+        return Text.assemble((tree, "dim"), (rest, "bold cyan"))
+    return Text.assemble((tree, "dim"), (f"{fact}: ", "dim"), rest)
+
+
 def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -82,7 +96,8 @@ def result_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], t
     for name in columns:
         values = [row.get(name) for row in rows]
         numeric = any(map(is_number, values)) and all(value is None or is_number(value) for value in values)
-        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+        style = _COLOURS.get(name, "") if columns[0] in ("name", "column") else ""  # of SHOW and DESCRIBE
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", style=style)
     for row in rows:
         table.add_row(*(cell(row.get(name)) for name in columns))
     return table

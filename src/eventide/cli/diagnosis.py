@@ -13,16 +13,15 @@ if TYPE_CHECKING:
 
 def why_of(checkpoint: Path, name: str) -> str:
     from eventide.cli.checkpoint import layout_of, open_stream
-    from eventide.diagnose.table_words import table_lines
-    from eventide.diagnose.why import Seen, why
+    from eventide.diagnose.answers import answer
+    from eventide.diagnose.why import Seen
 
     def seen(stream: str) -> Seen:
         kept = open_stream(checkpoint, stream)
         return Seen(kept.stream, kept.account, kept.watermark)
 
     first, now = seen(name), time.time_ns() // 1000
-    told = why(first.stream, first.account, watermark=first.watermark, now=now, read=seen)
-    return "\n".join([told, *table_lines(_tables(layout_of(checkpoint), first.stream), now)])
+    return "\n".join(answer(first, now, seen, _tables(layout_of(checkpoint), first.stream)))
 
 
 def _tables(layout: Layout, stream: Stream) -> dict[str, dict[str, Any]]:

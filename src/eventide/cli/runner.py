@@ -18,10 +18,13 @@ from rich.text import Text
 from eventide.cli.console import accounting_line, print_rows
 from eventide.cli.files import read_program
 from eventide.cli.progress import Progress, ProgressView
-from eventide.errors import StreamFailedError
+from eventide.cli.reload import Reloading
+from eventide.errors import OptionError, StreamFailedError
 
 if TYPE_CHECKING:
     from eventide.app.model import Settings
+    from eventide.cli.files import Checked
+    from eventide.cli.pages import Page
     from eventide.database import Database
 
 ROWS_SHOWN = 20
@@ -101,32 +104,82 @@ class StopSignals:
         return self.received is not None
 
 
-def run(file: Path, connection: Connection, *, once: bool, flush: bool | None, console: Console) -> None:
+def run(
+    file: Path,
+    connection: Connection,
+    *,
+    once: bool,
+    flush: bool | None,
+    console: Console,
+    page: Page | None = None,
+    reload: bool = False,
+) -> None:
     """Raises `StreamFailedError` when a stream fails, after stopping the others."""
     program = read_program(file, connection.allow_jvm_calls, connection.checkpoint)
     connection = connection.over(program.settings)
     console.print(Text(f"{file}: {program.summary()}", style="bold"), soft_wrap=True)
     if connection.checkpoint is None:
+        if reload:
+            help = "pass --checkpoint DIR"
+            raise OptionError("--reload needs a checkpoint, from which streams go on under a new text", help=help)
         console.print(Text("state is temporary; to resume after a restart pass --checkpoint DIR", style="dim"))
+    news: Checked | None = program
+    while news is not None:
+        watch = None
+        if reload and connection.checkpoint is not None:
+            watch = Reloading(file, connection.checkpoint, connection.allow_jvm_calls, console)
+        news = _run_program(news, connection, once=once, flush=flush, console=console, page=page, watch=watch)
+
+
+def _run_program(
+    program: Checked,
+    connection: Connection,
+    *,
+    once: bool,
+    flush: bool | None,
+    console: Console,
+    page: Page | None,
+    watch: Reloading | None,
+) -> Checked | None:
+    """Until it is stopped, or until there is another text of it, which is returned."""
     db = connection.open(console)
     try:
         db.execute(program.sql)
+        if page is not None:
+            page.announce(db.dashboard(*page.place(), page.token), console)
         with StopSignals() as signals:
-            (_run_once if once else _run_until_stopped)(db, signals, flush, console)
+            if once:
+                _run_once(db, signals, flush, console)
+            elif (news := _run_until_stopped(db, signals, flush, console, watch)) is not None:
+                return news
         _report(db, console, show_rows=once)
+        return None
     finally:
         db.close()
 
 
-def _run_until_stopped(db: Database, signals: StopSignals, flush: bool | None, console: Console) -> None:
+def _run_until_stopped(
+    db: Database, signals: StopSignals, flush: bool | None, console: Console, watch: Reloading | None = None
+) -> Checked | None:
+    """Returns another text of the file, if that is why it has stopped."""
     db.start()
     console.print(Text("running; Ctrl-C stops", style="dim"))
     with ProgressView(console, db.progress) as view:
         while not signals.wait(1.0):
             _raise_failures(view.update())
+            if db.has_ended():
+                break
+            news = None if watch is None else watch.news()
+            if news is not None:
+                _stop(db, False, console)
+                return news
+    if signals.received is None:  # every stream has taken in what was there
+        _stop(db, bool(flush), console)
+        return None
     # SIGTERM comes from something that will restart us (systemd, Kubernetes): windows stay open for the next run.
     graceful = signals.received is signal.SIGINT if flush is None else flush
     _stop(db, graceful, console)
+    return None
 
 
 def _run_once(db: Database, signals: StopSignals, flush: bool | None, console: Console) -> None:

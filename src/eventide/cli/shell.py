@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eventide.cli.console import accounting_line, payload_grid, print_error, print_rows
+from eventide.cli.console import accounting_line, payload_grid, plan_line, print_error, print_rows
 from eventide.cli.files import read_text
 from eventide.cli.progress import progress_table
 from eventide.cli.statement_text import is_blank, split_statements
@@ -75,7 +75,10 @@ class Shell:
         """What completion offers besides keywords and commands."""
         catalog = self._db.catalog
         columns = {column.name for source in catalog.sources.values() for column in source.columns}
-        return sorted({*catalog.sources, *catalog.streams, *catalog.sinks, *catalog.views, *columns})
+        columns |= {column.name for table in catalog.tables.values() for column in table.columns}
+        columns |= {output.name for stream in catalog.streams.values() for output in stream.query.outputs}
+        named = (catalog.sources, catalog.streams, catalog.sinks, catalog.views, catalog.tables, catalog.late_names)
+        return sorted({*(name for objects in named for name in objects), *columns})
 
     def _guard(self, action: Callable[[], None]) -> None:
         started = time.monotonic()
@@ -91,10 +94,12 @@ class Shell:
             self._console.print(Text(f"time: {time.monotonic() - started:.3f} s", style="dim"))
 
     def _execute(self, sql: str) -> None:
-        result = self._db.execute(sql)
+        with self._console.status("working …"):  # on a terminal
+            result = self._db.execute(sql)
         if result.columns in PROSE:
             for row in result:
-                self._console.print(Text(*row.values()), soft_wrap=True)
+                line = str(*row.values())
+                self._console.print(plan_line(line) if result.columns == ["plan"] else Text(line), soft_wrap=True)
         else:
             print_rows(self._console, result.columns, result, limit=ROWS_SHOWN)
 

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from eventide.connectors.declaration import FORMAT, Option
+from eventide.connectors.registry import SINKS, SOURCES, TABLES
 from eventide.eventtime.durations import format_duration
-from eventide.plan.logical import Named, Source, Table
+from eventide.plan.logical import Named, Sink, Source, Table
 from eventide.result import Result
+from eventide.secrets import PLACEHOLDER, masked
 from eventide.sql.catalog import Catalog
 
 
@@ -63,6 +66,19 @@ def describe_object(thing: Source | Table | pa.Schema) -> Result:
     else:
         pairs = [(field.name, str(field.type), "") for field in thing]
     return _table(("column", "type", "role"), pairs)
+
+
+def with_connector(columns: Result, thing: Source | Sink | Table) -> Result:
+    """The columns, and below them the connector and its options: as given, or what counts where they are not."""
+    role = {Source: SOURCES, Sink: SINKS, Table: TABLES}[type(thing)][thing.connector]
+    rows = [("# connector", thing.connector, "")]
+    for name in [*role.options, *(name for name in thing.options if name not in role.options)]:
+        option = role.option(name) or Option()
+        value = thing.options.get(name, option.default)
+        if value is not None and option.only_format in (None, thing.options.get(FORMAT)):
+            is_hidden = option.is_secret and PLACEHOLDER.fullmatch(value) is None
+            rows.append((name, "***" if is_hidden else masked(value), "given" if name in thing.options else "default"))
+    return Result(pa.concat_tables([columns.arrow(), _table(("column", "type", "role"), rows).arrow()]))
 
 
 def _table(names: tuple[str, ...], rows: Sequence[Sequence[str | None]]) -> Result:

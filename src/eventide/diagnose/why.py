@@ -5,27 +5,21 @@ A pure function of the stream's definition and of its last account: it works on 
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eventide.diagnose.join_words import gives_on_arrival, kept_text, rule_text
 from eventide.diagnose.limit_words import limit_lines
 from eventide.diagnose.partition_words import partition_lines
+from eventide.diagnose.words import at, conditions, listed
 from eventide.eventtime.durations import format_duration
 from eventide.plan.logical import (
-    Explode,
-    Filter,
     Forward,
     Join,
-    Lookup,
     Over,
-    Project,
     Query,
     Rank,
-    Relation,
     Stream,
-    Union,
     WindowAggregate,
 )
 from eventide.plan.modes import EmitMode
@@ -36,7 +30,6 @@ from eventide.plan.stream_source import IS_LATE, STREAM, change_log_of, is_strea
 from eventide.plan.windows import Calendar, Cumulate, Session, Slide, Unbounded
 from eventide.storage.results import Account
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _OPEN = ("open_windows", "buffer_size")  # gauges of what is waiting for time to pass, in order of preference
 NEXT_CLOSE = "next_close"  # the gauge of the watermark at which a shard will next emit, in microseconds
 
@@ -45,13 +38,15 @@ NEXT_CLOSE = "next_close"  # the gauge of the watermark at which a shard will ne
 class Seen:
     """What is known of a stream: the account of its last batch, and the newest watermark.
 
-    `idle` are the sources that have been silent for longer than their idle timeout.
+    `idle` are the sources that have been silent for longer than their idle timeout, `idle_partitions` such partitions,
+    by source.
     """
 
     stream: Stream
     account: Account | None
     watermark: int | None
     idle: Collection[str] = ()
+    idle_partitions: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def why(
@@ -62,12 +57,14 @@ def why(
     now: int,
     idle: Collection[str] = (),
     read: Callable[[str], Seen] | None = None,
+    idle_partitions: Mapping[str, Collection[str]] | None = None,
 ) -> str:
     """What keeps `stream` from emitting rows: see `Seen`; `now` is the clock, in microseconds.
 
     `read` tells of the streams that it reads, so that the answer goes down to the sources.
     """
-    case = _Case(stream, plan(stream), account, watermark, now, frozenset(idle), read)
+    silent = idle_partitions or {}
+    case = _Case(stream, plan(stream), account, watermark, now, frozenset(idle), read, idle_partitions=silent)
     first, *rest = case.chain()
     told = case.lines()
     if len(rest) > 1:
@@ -86,6 +83,7 @@ class _Case:
     now: int
     idle: frozenset[str]
     read: Callable[[str], Seen] | None = None
+    idle_partitions: Mapping[str, Collection[str]] = field(default_factory=dict)
     needed: int | None = None  # the watermark for which a reader waits, in place of what is open here
 
     def chain(self) -> list[str]:
@@ -114,6 +112,7 @@ class _Case:
             self.now,
             frozenset(seen.idle),
             self.read,
+            seen.idle_partitions,
             target,
         )
 
@@ -128,7 +127,7 @@ class _Case:
         if not account.totals.get("rows_in"):
             below = [case for each in self._names if (case := self._upstream(each)) is not None]
             told = [line for case in below for line in case.lines()]
-            return [f"{name}: no row has come in from {_listed(self._names)}.", *self._filters(), *told]
+            return [f"{name}: no row has come in from {listed(self._names)}.", *self._filters(), *told]
         if self._gives_at_once:
             return [f"{name} is not waiting for anything: {self._gives_at_once}", *self._asides()]
         if account.totals.get("error", 0) == account.totals["rows_in"]:
@@ -190,41 +189,40 @@ class _Case:
         if self._next is None or self._gives_twice:
             return f"{self._open:,} {self._what(self._open)} open."
         if window is None or isinstance(window, Unbounded):
-            return f"the oldest row waiting for its turn has the time {_at(self._next)}."
+            return f"the oldest row waiting for its turn has the time {at(self._next)}."
         if isinstance(window, Slide):
             return (
-                "the oldest row waiting for the rows after it has the time "
-                f"{_at(self._next - (window.lookahead or 0))}."
+                f"the oldest row waiting for the rows after it has the time {at(self._next - (window.lookahead or 0))}."
             )
         if isinstance(window, Session):
-            return f"the oldest open session ends at {_at(self._next - lateness)}, unless more of its rows come."
+            return f"the oldest open session ends at {at(self._next - lateness)}, unless more of its rows come."
         if isinstance(window, Calendar):
-            return f"the oldest open window ends at {_at(self._next - lateness)}."
+            return f"the oldest open window ends at {at(self._next - lateness)}."
         end, size = self._next - lateness, window.size
         is_part = isinstance(window, Cumulate)  # a cumulating window has grown to `size` only at its last step
         start = (end - 1 - window.offset) // size * size + window.offset if is_part else end - size
-        return f"the oldest open window is [{_at(start)}, {_at(end)})."
+        return f"the oldest open window is [{at(start)}, {at(end)})."
 
     @property
     def _rule(self) -> str:
         window, lateness = window_of(self.stream.query), self.stream.emit.allowed_lateness
         late = f" + {format_duration(lateness)} allowed lateness" if lateness else ""
         if self._next is not None and self._gives_twice:
-            return f"The first of them emits when the watermark reaches {_at(self._next)}."
+            return f"The first of them emits when the watermark reaches {at(self._next)}."
         if window is None:
-            rule, at = "It is emitted when the watermark reaches {}", "its time"
+            rule, end = "It is emitted when the watermark reaches {}", "its time"
         elif isinstance(window, Slide):
-            rule, at = (
+            rule, end = (
                 "It is emitted when the watermark reaches {}",
                 f"its time + {format_duration(window.lookahead or 0)} lookahead",
             )
         else:
-            rule, at = "It closes when the watermark reaches {}", f"its end{late}"
+            rule, end = "It closes when the watermark reaches {}", f"its end{late}"
         if self._next is None:
             return (
-                rule.replace("It closes", "A window closes").replace("It leaves", "A row is emitted").format(at) + "."
+                rule.replace("It closes", "A window closes").replace("It leaves", "A row is emitted").format(end) + "."
             )
-        return f"{rule.format(_at(self._next))} ({at})."
+        return f"{rule.format(at(self._next))} ({end})."
 
     def _join_lines(self, query: Query) -> list[str]:
         """What a join keeps, and when it gives what; nothing for other queries."""
@@ -236,7 +234,7 @@ class _Case:
             return [kept, f"{rule_text(query)} The watermark only decides how long rows are kept."]
         if self._next is None:
             return [kept, rule_text(query)]
-        return [kept, rule_text(query), f"The next is due when the watermark reaches {_at(self._next)}."]
+        return [kept, rule_text(query), f"The next is due when the watermark reaches {at(self._next)}."]
 
     @property
     def _gives_twice(self) -> bool:
@@ -279,7 +277,7 @@ class _Case:
         running = "The stream must be running then (db.start()), or db.tick() must be called after that time."
         if self._next is None or self._next <= self.now:
             return [
-                f"It runs on processing time, so the clock is the watermark, and it is {_at(self.now)}: it is "
+                f"It runs on processing time, so the clock is the watermark, and it is {at(self.now)}: it is "
                 f"due. {running}"
             ]
         left = format_duration((self._next - self.now) // 1000 * 1000)
@@ -287,7 +285,7 @@ class _Case:
 
     def _by_rows(self) -> list[str]:
         told = [
-            f"The watermark is {_at(self.watermark)}: {self._origin}."
+            f"The watermark is {at(self.watermark)}: {self._origin}."
             if self.watermark is not None
             else self._no_watermark
         ]
@@ -327,7 +325,7 @@ class _Case:
         rule = (
             f"It reads {name}."
             if self.needed is None
-            else f"It reads {name}, whose input must get to {_at(self.needed)}."
+            else f"It reads {name}, whose input must get to {at(self.needed)}."
         )
         return [rule, *(self._by_clock() if self._is_clocked else self._by_rows())]
 
@@ -339,13 +337,13 @@ class _Case:
             top, lag = self._figures(name).get("max_timestamp_seen"), self._lag(name)
             if top is None or known[name] != top - lag:
                 return f"that of {name}"
-            return f"the newest time in {name}, {_at(top)}" + (
+            return f"the newest time in {name}, {at(top)}" + (
                 f", less the lag of {format_duration(lag)}" if lag else ""
             )
         each = [
-            f"{name} ({'no rows yet' if watermark is None else _at(watermark)})" for name, watermark in known.items()
+            f"{name} ({'no rows yet' if watermark is None else at(watermark)})" for name, watermark in known.items()
         ]
-        return f"the smallest of {_listed(each)}"
+        return f"the smallest of {listed(each)}"
 
     @property
     def _no_watermark(self) -> str:
@@ -354,7 +352,7 @@ class _Case:
             return "The watermark is not known yet: it moves with the next batch."
         least = ", and the watermark is the smallest of all sources" if len(self._names) > 1 else ""
         return (
-            f"There is no watermark yet: {_listed(missing)} {'has' if len(missing) == 1 else 'have'} had no "
+            f"There is no watermark yet: {listed(missing)} {'has' if len(missing) == 1 else 'have'} had no "
             f"usable row{least}."
         )
 
@@ -366,12 +364,12 @@ class _Case:
         if watermark is None:
             found = "it has had no usable row"
         elif top is None or watermark > top - lag:
-            found = f"its watermark was set to {_at(watermark)}"
+            found = f"its watermark was set to {at(watermark)}"
         else:
-            found = f"its newest row has the time {_at(top)}{less}"
+            found = f"its newest row has the time {at(top)}{less}"
         what = "the join" if isinstance(self.stream.query, Join) else "it"
         until = (
-            f", so its watermark holds the join at {_at(watermark)}" if watermark is not None and what != "it" else ""
+            f", so its watermark holds the join at {at(watermark)}" if watermark is not None and what != "it" else ""
         )
         holds = (
             f"{name} holds {what} back: {found}{until}."
@@ -380,17 +378,18 @@ class _Case:
         )
         if target is None:
             return [holds]
-        needed = f"a row of {name} with a time of {_at(target + lag)} or later" + (
+        needed = f"a row of {name} with a time of {at(target + lag)} or later" + (
             " would close it" if alone else " is needed"
         )
         return [holds, f"{needed[0].upper()}{needed[1:]}."]
 
     def _partitions(self, name: str) -> list[str]:
         lanes = self.account.lanes.get(name, {}) if self.account else {}
-        return partition_lines(name, lanes, self._inputs[name].source.idle_timeout, _at)
+        idle = self.idle_partitions.get(name, ())
+        return partition_lines(name, lanes, self._inputs[name].source.idle_timeout, at, idle)
 
     def _ways_out(self, behind: list[str]) -> list[str]:
-        calls = _listed([f"db.advance_watermark('{name}', {self._target_argument})" for name in behind])
+        calls = listed([f"db.advance_watermark('{name}', {self._target_argument})" for name in behind])
         lines = [f"Or, if no earlier row follows: {calls}."]
         others = [name for name in self._names if name not in behind]
         for name in behind:
@@ -403,7 +402,7 @@ class _Case:
             elif timeout is not None and others:
                 lines.append(
                     f"Or wait: after {format_duration(timeout)} without rows {name} no longer holds "
-                    f"{_listed(others)} back."
+                    f"{listed(others)} back."
                 )
             elif others:
                 lines.append(
@@ -447,7 +446,7 @@ class _Case:
         ]
         if unused:
             lines.append(
-                f"Of {totals.get('rows_in', 0):,} rows so far, {_listed(unused)}: "
+                f"Of {totals.get('rows_in', 0):,} rows so far, {listed(unused)}: "
                 f"db.side_output('{self.stream.name}') has them."
             )
         limits = {name: input.source.admission for name, input in self._inputs.items()}
@@ -455,7 +454,7 @@ class _Case:
 
     def _about_errors(self) -> list[str]:
         skews = sorted({input.source.max_future_skew for input in self.physical.inputs})
-        ahead = _listed([format_duration(skew) for skew in skews])
+        ahead = listed([format_duration(skew) for skew in skews])
         return [
             f"A time that does not parse, or is more than {ahead} ahead of the clock, is an error and does not "
             "move the watermark.",
@@ -464,30 +463,5 @@ class _Case:
         ]
 
     def _filters(self) -> list[str]:
-        conditions = [each for relation in relations_of(self.stream.query) for each in _conditions(relation)]
-        return [f"Rows that do not meet {_listed(conditions)} do not count."] if conditions else []
-
-
-def _conditions(relation: Relation) -> list[str]:
-    match relation:
-        case Filter():
-            return [*_conditions(relation.input), relation.condition]
-        case Project() | Explode() | Lookup():
-            return _conditions(relation.input)
-        case Union():
-            return [condition for part in relation.inputs for condition in _conditions(part)]
-        case _:
-            return []
-
-
-def _at(micros: int) -> str:
-    """A time in UTC, without trailing zeros in the fraction."""
-    moment = _EPOCH + dt.timedelta(microseconds=micros)
-    text = moment.strftime("%Y-%m-%d %H:%M:%S")
-    return text if moment.microsecond == 0 else f"{text}.{moment.microsecond:06d}".rstrip("0")
-
-
-def _listed(items: Collection[str]) -> str:
-    """a, b and c"""
-    listed = list(items)
-    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+        asked = [each for relation in relations_of(self.stream.query) for each in conditions(relation)]
+        return [f"Rows that do not meet {listed(asked)} do not count."] if asked else []

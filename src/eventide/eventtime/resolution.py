@@ -4,6 +4,7 @@ from __future__ import annotations
 
 DECLARED, FROM_METADATA, FROM_PROCESSING = 0, 1, 2
 IS_UNPARSEABLE, IS_FUTURE, IS_UNDECODABLE, IS_FAILED, IS_EMPTY = 3, 4, 5, 6, 7
+LEFT_OUT = 8  # by WHERE or the like: all that counts is its time, which was declared
 IS_NO_ROW = IS_UNDECODABLE  # from this number on no expression is evaluated for the row, and no filter leaves it out
 # How a row is judged: the first of these that applies, else FROM_PROCESSING. Spark and the fused scan both go by it.
 ORDER = (IS_UNDECODABLE, IS_EMPTY, IS_UNPARSEABLE, IS_FUTURE, DECLARED, FROM_METADATA)

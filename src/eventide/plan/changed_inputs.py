@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from eventide.connectors.registry import reads
 from eventide.eventtime.durations import format_duration
 from eventide.plan.difference import explode_text, lookup_text
 from eventide.plan.identity import resolved, time_identities
@@ -12,7 +13,6 @@ from eventide.plan.names import without_owner
 from eventide.plan.physical import EventTimeWatermark, Input, Physical
 from eventide.plan.verdicts import Difference, cannot, changed, goes_on
 
-_PLACE = ("path", "late")  # options that say which data is read
 _READ = ("stream", "plan")  # of a source that is a stream: it has differences of its own
 
 
@@ -44,7 +44,7 @@ def _source(old: Source, new: Source) -> Iterator[Difference]:
     for option in sorted({*old.options, *new.options}):
         before, after = old.options.get(option), new.options.get(option)
         if before != after and option not in _READ:
-            yield _option(name, option, before, after)
+            yield _option(name, option, before, after, option in reads(new.connector).identifying)
     yield from _columns(name, old, new)
     yield from _time(name, old, new)
     if old.dedup != new.dedup:
@@ -60,9 +60,9 @@ def _source(old: Source, new: Source) -> Iterator[Difference]:
         yield goes_on(f"{name}: limits of the source")
 
 
-def _option(name: str, option: str, old: str | None, new: str | None) -> Difference:
+def _option(name: str, option: str, old: str | None, new: str | None, identifies: bool) -> Difference:
     what = changed(f"{name}: {option}", old, new)
-    if option in _PLACE:
+    if identifies:
         return cannot(what, "what was read there is logged, and the new place would be read as if it went on")
     if option == "target_latency" and None in (old, new):
         return cannot(what, "with it, what has been read is logged in another place")

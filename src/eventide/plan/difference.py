@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 
+from eventide.connectors.registry import TABLES, reads
 from eventide.eventtime.durations import format_duration
 from eventide.plan.joins import AnyTime, Asof, Interval, JoinBound, OverlappingPanes, OverlappingSessions, SameWindow
 from eventide.plan.logical import (
@@ -49,9 +50,6 @@ from eventide.plan.windows import (
 )
 
 # Connector options that say which data is read; the others say how, and may change under a running stream.
-_IDENTITY_OPTIONS = ("path", "topic", "topic_pattern", "plan", "late")
-
-
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -309,14 +307,18 @@ def _relation(relation: Relation, indent: str) -> Iterator[str]:
 def _table(step: Lookup) -> Iterator[str]:
     table = step.table
     yield f"connector {table.connector}"
-    yield from (f"{name} {table.options[name]}" for name in _IDENTITY_OPTIONS if name in table.options)
+    yield from (
+        f"{name} {table.options[name]}" for name in TABLES[table.connector].identifying if name in table.options
+    )
     columns = zip(table.columns, step.names, strict=True)
     yield from (f"column {column.name} {column.type} as {name}" for column, name in columns)
 
 
 def _source(source: Source) -> Iterator[str]:
     yield f"connector {source.connector}"
-    yield from (f"{name} {source.options[name]}" for name in _IDENTITY_OPTIONS if name in source.options)
+    yield from (
+        f"{name} {source.options[name]}" for name in reads(source.connector).identifying if name in source.options
+    )
     if (
         "target_latency" in source.options and source.connector == "files"
     ):  # its value may change, but the log of what was read is another one

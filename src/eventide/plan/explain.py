@@ -31,15 +31,22 @@ from eventide.plan.physical import (
     RankRows,
 )
 from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
+from eventide.plan.trigger import Trigger
 
 
 @dataclass
-class _Node:
-    """A line of the tree, facts about it, and what feeds it."""
+class Node:
+    """A line of the tree, facts about it, and what feeds it.
+
+    `stage` is what figures go by: `route`, `output`, `operator`, and with the name of an input `pack`, `watermark` and
+    `scan`. `stream` is set where the plan of a stream begins.
+    """
 
     title: str
     facts: list[tuple[str, str]] = field(default_factory=list)
-    inputs: list[_Node] = field(default_factory=list)
+    inputs: list[Node] = field(default_factory=list)
+    stage: str | None = None
+    stream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,10 +61,15 @@ class Known:
 
 def explain(physical: Physical, *, analyzed: Mapping[str, str] | None = None, known: Known | None = None) -> str:
     """The plan as text. `analyzed` gives Spark's type of an output, a packed column or an aggregate by its name."""
-    return "\n".join(_lines(_stream(physical, analyzed or {}, known or Known()), "", ""))
+    return "\n".join(_lines(explained(physical, analyzed=analyzed, known=known), "", ""))
 
 
-def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> _Node:
+def explained(physical: Physical, *, analyzed: Mapping[str, str] | None = None, known: Known | None = None) -> Node:
+    """The plan as a tree."""
+    return _stream(physical, analyzed or {}, known or Known())
+
+
+def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> Node:
     fused = known.fused(physical.stream.name)
     finish, operator = _finish(physical, types, fused), _operator(physical, types)
     finish.inputs = [operator]
@@ -65,17 +77,21 @@ def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> _Node
         _input(physical, input, types, known, fused is not None and fused.folds[number])
         for number, input in enumerate(physical.inputs)
     ]
-    return _Node(f"Stream {physical.stream.name}", [("plan", physical.plan_id)], [_route(physical, finish)])
+    name = physical.stream.name
+    facts = [("plan", physical.plan_id)]
+    if physical.options.trigger != Trigger():
+        facts.append(("trigger", str(physical.options.trigger)))
+    return Node(f"Stream {name}", facts, [_route(physical, finish)], "stream", name)
 
 
-def _route(physical: Physical, below: _Node) -> _Node:
+def _route(physical: Physical, below: Node) -> Node:
     stream = physical.stream
     late = stream.emit.late_to
     facts = [("main", stream.name), ("late", f"{stream.name}$late" + (f", also as {late}" if late else ""))]
-    return _Node("Route", facts, [below])
+    return Node("Route", facts, [below], "route")
 
 
-def _finish(physical: Physical, types: Mapping[str, str], fused: Fused | None) -> _Node:
+def _finish(physical: Physical, types: Mapping[str, str], fused: Fused | None) -> Node:
     clause = "where" if isinstance(physical.operator, JoinRows) else "having"
     facts = [(clause, physical.having)] if physical.having is not None else []
     facts.append(("columns", _columns(physical.outputs, types)))
@@ -83,10 +99,10 @@ def _finish(physical: Physical, types: Mapping[str, str], fused: Fused | None) -
         facts.append(("not fused", fused.outputs_by_spark))
     elif fused is not None:
         facts.append(("fused", f"{chain(output_stages(physical))}, in the task of a shard"))
-    return _Node("Output", facts)
+    return Node("Output", facts, stage="output")
 
 
-def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
+def _operator(physical: Physical, types: Mapping[str, str]) -> Node:
     facts: list[tuple[str, str]] = []
     match physical.operator:
         case ForwardRows(ordered=ordered, window=window):
@@ -125,7 +141,10 @@ def _operator(physical: Physical, types: Mapping[str, str]) -> _Node:
         facts.append(("max groups", str(physical.options.max_groups)))
     if physical.options.checked_sums:
         facts.append(("sums", "a sum that BIGINT cannot hold is an error"))
-    return _Node(title, facts)
+    if physical.options.keep is not None:
+        keep = physical.options.keep
+        facts.append(("results kept", f"for {format_duration(keep)}" if keep else "until they are read"))
+    return Node(title, facts, stage="operator")
 
 
 def _join(physical: Physical, join: JoinRows) -> tuple[str, list[tuple[str, str]]]:
@@ -150,22 +169,23 @@ def _pair_columns(columns: tuple[Named, ...], input: Input) -> str:
     return ", ".join(f"{column.name} = {names[column.sql]}" for column in columns) or "no columns"
 
 
-def _input(physical: Physical, input: Input, types: Mapping[str, str], known: Known, folds: bool) -> _Node:
+def _input(physical: Physical, input: Input, types: Mapping[str, str], known: Known, folds: bool) -> Node:
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
     by = ", ".join(key.sql for key in input.keys)
     side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
     title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
     facts = [] if input.changes is None else [("change log", f"{input.changes} says which rows are taken back")]
     facts += [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
-    return _Node(title, facts, [_watermark(physical, input, known, folds)])
+    return Node(title, facts, [_watermark(physical, input, known, folds)], f"pack {input.source.name}")
 
 
-def _watermark(physical: Physical, input: Input, known: Known, folds: bool) -> _Node:
+def _watermark(physical: Physical, input: Input, known: Known, folds: bool) -> Node:
     below = _source(input, known, folds)
     for step in input.steps:
         below = _step(step, below)
+    stage = f"watermark {input.source.name}"
     if isinstance(input.watermark, EventTimeWatermark) and input.watermark.told:
-        return _Node("Watermark of the stream", [("rule", "told with its batches")], [below])
+        return Node("Watermark of the stream", [("rule", "told with its batches")], [below], stage)
     if isinstance(input.watermark, EventTimeWatermark):
         rule = f"max(event time) - {format_duration(input.watermark.lag)}"
         if input.watermark.by_partition:
@@ -175,18 +195,19 @@ def _watermark(physical: Physical, input: Input, known: Known, folds: bool) -> _
         if input.source.admission is not None and input.source.admission.needs_history:
             rule += ", of admitted rows, told when their batch has ended"
         facts = [("event time", input.watermark.time), ("rule", rule)]
-        return _Node(f"Watermark lag {format_duration(input.watermark.lag)}", facts, [below])
-    return _Node("Watermark of processing time", [("rule", "the event time of a row is when its batch began")], [below])
+        return Node(f"Watermark lag {format_duration(input.watermark.lag)}", facts, [below], stage)
+    rule = "the event time of a row is when its batch began"
+    return Node("Watermark of processing time", [("rule", rule)], [below], stage)
 
 
-def _step(step: Step, below: _Node) -> _Node:
+def _step(step: Step, below: Node) -> Node:
     if isinstance(step, Explode):
-        return _Node(_title(explode_text(step)), inputs=[below])
+        return Node(_title(explode_text(step)), inputs=[below])
     if isinstance(step, Lookup):
-        return _Node(_title(lookup_text(step)), _table_facts(step.table), [below])
+        return Node(_title(lookup_text(step)), _table_facts(step.table), [below])
     if isinstance(step, Filter):
-        return _Node(f"Filter {step.condition}", inputs=[below])
-    return _Node(f"Project {_columns(step.columns, {})}", inputs=[below])
+        return Node(f"Filter {step.condition}", inputs=[below])
+    return Node(f"Project {_columns(step.columns, {})}", inputs=[below])
 
 
 def _title(text: str) -> str:
@@ -200,13 +221,13 @@ def _table_facts(table: Table) -> list[tuple[str, str]]:
     return [*facts, ("read anew", refresh)]
 
 
-def _source(input: Input, known: Known, folds: bool) -> _Node:
+def _source(input: Input, known: Known, folds: bool) -> Node:
     source = input.source
     if is_stream(source):
         below = known.read(source.options[STREAM])
         what = f"Late rows of {source.options[STREAM]}" if IS_LATE in source.options else f"Rows of {source.name}"
         facts = [("columns", ", ".join(column.name for column in source.columns))]
-        return _Node(what, facts, [] if below is None else [_stream(below, {}, known)])
+        return Node(what, facts, [] if below is None else [_stream(below, {}, known)], f"scan {source.name}")
     facts = [("columns", ", ".join(f"{column.name} {column.type}" for column in source.columns))]
     facts += [(name, value) for name, value in sorted(source.options.items())]
     if source.dedup is not None:
@@ -226,7 +247,7 @@ def _source(input: Input, known: Known, folds: bool) -> _Node:
         facts.append(("fused", f"{chain(stages)}, in the task that reads; the shuffle ends it"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
-    return _Node(f"Scan {source.name} ({source.connector})", facts)
+    return Node(f"Scan {source.name} ({source.connector})", facts, stage=f"scan {source.name}")
 
 
 def _load(spec: AdmissionSpec | None) -> list[tuple[str, str]]:
@@ -254,7 +275,7 @@ def _typed(name: str, types: Mapping[str, str]) -> str:
     return f": {types[name]}" if name in types else ""
 
 
-def _lines(node: _Node, first: str, rest: str) -> list[str]:
+def _lines(node: Node, first: str, rest: str) -> list[str]:
     lines = [first + node.title]
     bar = "│ " if node.inputs else "  "
     lines += [f"{rest}{bar}  {name}: {value}" for name, value in node.facts]

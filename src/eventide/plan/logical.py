@@ -13,6 +13,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.plan.joins import JoinBound
 from eventide.plan.modes import EmitMode, JoinKind, LatePolicy, RankFunction
 from eventide.plan.side_output import Route
+from eventide.plan.trigger import Trigger
 from eventide.plan.windows import Calendar, Frame, PanedWindow, Window
 
 
@@ -47,6 +48,9 @@ class Source:
     messages: tuple[EventTime, ...] = ()  # one per message, where rows hold several; `event_time` is then the first
     dedup: Dedup | None = None
     idle_timeout: int | None = None
+    keep: int | None = (
+        None  # how long written rows are kept that all streams have taken, in microseconds; None: for ever
+    )
     max_future_skew: int = 300_000_000
     refuses_empty_rows: bool = False  # whether a row in which every declared column is NULL is an error
     admission: AdmissionSpec | None = None  # None: every row is admitted
@@ -298,6 +302,9 @@ class StreamOptions:
     fused_scan: bool = True  # whether tasks may read files by themselves; changes no outcome
     fusion_depth: int | None = None  # how many stages may run as one; None: any number. Changes no outcome
     checked_sums: bool = False  # whether a sum of integers that BIGINT cannot hold is an error, or wraps around
+    # how long rows and payloads are kept that all have read, in microseconds; None: for ever. Changes no outcome
+    keep: int | None = None
+    trigger: Trigger = field(default_factory=Trigger)  # when batches begin in the background; changes no outcome
 
 
 @dataclass(frozen=True)

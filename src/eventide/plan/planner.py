@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from eventide.connectors.registry import reads
 from eventide.errors import SqlError
 from eventide.kernels.contract import CHANGES
 from eventide.plan.difference import call_text, canonical
@@ -289,11 +290,8 @@ def _watermark(stream: Stream, scan: Scan, time: str | None) -> EventTimeWaterma
     lag = scan.watermark_lag if scan.watermark_lag is not None else source.watermark_lag
     carried = source.watermark_sql if scan.watermark_lag is None and time is None else None
     # which rows are admitted is known only behind the partitions
-    by_partition = source.connector in PARTITIONED and source.admission is None
+    by_partition = reads(source.connector).has_partitions and source.admission is None
     return EventTimeWatermark(lag or 0, words, carried, by_partition=by_partition)
-
-
-PARTITIONED = ("kafka",)  # connectors whose sources have partitions, each with its own order of rows
 
 
 def _event_time(stream: Stream, source: Source, time: str | None) -> str | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.errors import OptionError
 from eventide.plan.names import backticked, quoted
+from eventide.spark.remote import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,6 +21,8 @@ _HELP = "write it as Spark SQL text"
 
 def column_sql(column: Column, label: str) -> str:
     """The SQL of a Column, its alias included; `label` names the argument in errors."""
+    if is_remote(column):
+        raise OptionError(f"{label}: a Column of a remote session (Spark Connect) cannot be taken apart", help=_HELP)
     node = getattr(column, "_jc", None)
     if node is None:
         raise OptionError(f"{label} takes SQL text or a Column of PySpark, not {column!r}", help=_HELP)

@@ -20,6 +20,7 @@ from eventide.kernels.prefold import Prefold
 from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
+from eventide.plan.late_columns import late_only_columns
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, Input, Physical
 from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Tumble
@@ -33,6 +34,7 @@ from eventide.spark.processor import ShardProcessor
 from eventide.spark.resolve import CARRIED_WATERMARK
 from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_numbers
+from eventide.spark.task_output import OutputForm
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
 from eventide.tasks.portable import NotPortableError
 from eventide.tasks.select_list import WINDOW_ID, Finish, OutputTimes, WindowIds, finish
@@ -119,7 +121,10 @@ def compile_stream(
         for number, input in enumerate(physical.inputs)
         if input.source.admission is not None
     }
-    processor = ShardProcessor(ShardWork(spec, physical.plan_id, numbers, by_tasks, admission, shed_window(physical)))
+    outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
+    form = OutputForm(outputs, originals, physical.stream.routes)
+    work = ShardWork(spec, physical.plan_id, numbers, by_tasks, form, admission, shed_window(physical))
+    processor = ShardProcessor(work)
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if by_tasks is None:
@@ -129,7 +134,6 @@ def compile_stream(
         unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(main))
         frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)
-    outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
     fused = tuple(each.fusion is not None for each in inputs)
     stages = Fused(
         tuple(may_fold(physical, each.plan) and _prefold(physical, each, spec) is not None for each in inputs),
@@ -155,6 +159,8 @@ def _packing(
         isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
         isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input, admission, orders),
+        late_only_columns(physical, input.plan) if not spec.trials else frozenset(),
+        spec.inner.horizon,
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,10 @@ from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
 from eventide.connectors.files.listing import Listing
 from eventide.connectors.files.waiting import TAKEN, FilesWaiting
+from eventide.connectors.files.write import FilesSink
 from eventide.connectors.foreach.write import ForeachSink, Function
 from eventide.connectors.readers import with_secrets
+from eventide.connectors.registry import reads
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import CheckpointError, EngineError, OptionError, SqlError
@@ -36,7 +38,7 @@ from eventide.plan.difference import canonical, difference
 from eventide.plan.fusion import Fused
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.planner import PARTITIONED, plan, plan_id
+from eventide.plan.planner import plan, plan_id
 from eventide.plan.reads import sources_of, tables_of, window_of, with_columns
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
@@ -44,8 +46,11 @@ from eventide.plan.windows import Tumble
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.backlog import Backlog
+from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, Origin, compile_stream
-from eventide.spark.inputs import check_source, unfused
+from eventide.spark.inputs import unfused
+from eventide.spark.moving import follow
+from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import Need, RunningStream
@@ -53,6 +58,7 @@ from eventide.spark.side_channel import Channel
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
 from eventide.spark.tables import StreamTables, TableReader
+from eventide.spark.task_output import OutputForm
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout
@@ -82,15 +88,25 @@ class Engine:
         shards: int | None,
     ) -> None:
         """`options` are for a Spark that is started here, where `spark` is None."""
+        refuse_remote(spark, "connect(spark=…)")
         self._layout = layout
         self._owns_spark = spark is None
         self._asked_shards = shards
         self._local_speed = options.local_speed
         self.spark = sessions.acquire(options) if spark is None else spark
-        self._default_shards = shards or sessions.default_shards(self.spark)
+        try:
+            self.executors = Executors(self.spark)
+            self.executors.need_package()
+            self.executors.need_checkpoint(layout.root)
+            self._cores = sessions.default_shards(self.spark)
+        except BaseException:
+            self._release()
+            raise
+        self._default_shards = shards or self._cores
         self._streams: dict[str, RunningStream] = {}
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
+        self.listeners: list[Callable[[str, Account], object]] = []  # told of each batch of every stream
 
     def open(
         self,
@@ -112,9 +128,11 @@ class Engine:
         names = tuple(input.source.name for input in physical.inputs)
         heartbeat = Heartbeat(_timings(physical), compiled.spec.tick_every)
         results = Results(self._layout.results(stream.name))
+        results.tidy()
         side = self._side_output(stream, side_sinks or {}, results, settings["identity"])
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
-        router = self._router(stream.name, results, names, bound, side, compiled)
+        router = self._router(stream, results, names, bound, side, compiled)
+        router.listeners = self.listeners
         read = {input.source.name: input.source for input in physical.inputs}
         running = RunningStream(
             stream.name,
@@ -132,9 +150,10 @@ class Engine:
             {
                 source.name: LaneSilence(source.idle_timeout)
                 for source in read.values()
-                if source.connector in PARTITIONED
+                if reads(source.connector).has_partitions
             },
             self._stream_tables(stream),
+            stream.options.trigger,
         )
         self._streams[stream.name] = running
         for sink in sinks:
@@ -197,7 +216,7 @@ class Engine:
 
     def _router(
         self,
-        name: str,
+        stream: logical.Stream,
         results: Results,
         sources: tuple[str, ...],
         bound: TimeBoundFile | None,
@@ -205,9 +224,8 @@ class Engine:
         compiled: Compiled,
     ) -> Router:
         """What takes the batches of a stream."""
-        return StoringRouter(
-            name, results, sources, bound, side, outputs=compiled.outputs, originals=compiled.originals
-        )
+        form = OutputForm(compiled.outputs, compiled.originals, stream.routes)
+        return StoringRouter(stream.name, results, sources, bound, side, form=form)
 
     def _sinks(self, stream: str, late: bool) -> list[Sink]:
         """The sinks that take the rows of an open stream, or its late rows."""
@@ -255,8 +273,15 @@ class Engine:
     def attach(self, stream: logical.Stream, sink: logical.Sink) -> None:
         """Let `sink` take what `stream` gives from its next batch on."""
         writer = open_sink(sink, read_json(self._layout.plan(stream.name))["identity"])
+        if isinstance(writer, FilesSink):
+            writer.tidy()
         if writer is not None:
             self._sinks(stream.name, late=sink.stream != stream.name).append(writer)
+
+    def replayed(self, stream: str) -> list[int]:
+        """The last batch whose late rows were replayed, if any were."""
+        folder = self._layout.replay(stream)
+        return [Replays(folder).upto] if folder.exists() else []
 
     def foreach(self, stream: logical.Stream, function: Function, late: bool) -> None:
         """Let `function` take what `stream` gives, or its late rows, from its next batch on."""
@@ -325,6 +350,9 @@ class Engine:
 
     def close(self) -> None:
         self.reset()
+        self._release()
+
+    def _release(self) -> None:
         if self._owns_spark:
             self._owns_spark = False
             sessions.release(self.spark)
@@ -360,9 +388,11 @@ class Engine:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
         physical = replace(physical, inputs=opened)
+        for input in opened:
+            self.executors.need_for(input.source)
         session = self._session(shards)
         self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
-        scans = Scans(self._layout.scans(name), self._layout.time_bound(name), sessions.default_shards(session))
+        scans = Scans(self._layout.scans(name), self._layout.time_bound(name), self._cores)
         context = SourceContext(
             session,
             self._layout.inbox(name),
@@ -420,7 +450,9 @@ class Engine:
             write_json(path, kept)
             return kept, compiled
         if kept["place"] != place:
-            raise moved(kept["place"], place)
+            follow(self._layout.spark(stream.name), stream.name, kept["place"], place)
+            kept = {**kept, "place": place}
+            write_json(path, kept)
         texts = self._texts(stream.name, kept, physical.plan_id)
         if texts.newest.plan_id != physical.plan_id:
             raise another_plan(stream.name, texts.newest.plan, text)
@@ -428,8 +460,7 @@ class Engine:
         if asked not in (None, kept["shards"]):
             raise CheckpointError(
                 f"stream {stream.name} has {kept['shards']} shards in this checkpoint, and {asked} are asked for",
-                help=f"ask for {kept['shards']} or for none, or start anew with another checkpoint folder: shards are "
-                "fixed for its life",
+                help=f"ask for {kept['shards']} or for none; `eventide rescale {place} --shards {asked}` changes it",
             )
         compiled = self._compiled_as(physical, kept)
         if list(compiled.fused) != kept["fused"]:
@@ -465,8 +496,7 @@ def _is_load_measured(source: logical.Source) -> bool:
 
 def _check_sources(physical: Physical) -> None:
     for input in physical.inputs:
-        if input.source.connector in ("files", "kafka"):
-            check_source(with_secrets(input.source))
+        reads(input.source.connector).ready(with_secrets(input.source))
 
 
 def _timings(physical: Physical) -> list[SourceTiming]:
@@ -475,15 +505,6 @@ def _timings(physical: Physical) -> list[SourceTiming]:
         SourceTiming(name, input.source.idle_timeout, isinstance(input.watermark, ProcessTimeWatermark))
         for name, input in by_name.items()
     ]
-
-
-def moved(origin: str, place: str) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint {place} was made as {origin} and moved or copied from there: Spark's files in it name "
-        "the place, and would take "
-        "all input for new",
-        help=f"move it back to {origin}, or mount it there; a checkpoint cannot change its place",
-    )
 
 
 def another_plan(stream: str, old: str, new: str) -> CheckpointError:

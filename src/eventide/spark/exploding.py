@@ -7,6 +7,8 @@ a row that comes again are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame, functions as F
 
 from eventide.connectors.contract import PASSED
@@ -18,17 +20,20 @@ from eventide.spark.resolve import CARRIED
 from eventide.tasks.packing import HOW
 
 _POSITION = "__position"
+Keep = Callable[[DataFrame, Column], DataFrame]  # of a frame the rows for which a condition is true
 
 
-def exploded(frame: DataFrame, columns: list[str], step: Explode, elements: Column) -> DataFrame:
-    """`columns` of `frame` with a row for each of the `elements` of `step`, CARRIED behind them."""
+def exploded(frame: DataFrame, columns: list[str], step: Explode, elements: Column, keep: Keep) -> DataFrame:
+    """`columns` of `frame` with a row for each of the `elements` of `step`, CARRIED behind them. `keep` leaves the
+    others out.
+    """
     own = [F.col(backticked(name)) for name in columns if name not in CARRIED]
     names = step.names[1:] if step.position else step.names
     spread = frame.select(*own, F.posexplode_outer(elements).alias(_POSITION, *names), *CARRIED)
     position = F.col(_POSITION)
     is_no_row = (F.col(HOW) >= IS_NO_ROW) | F.col(PASSED).isNotNull()
     keeps = F.lit(True) if step.outer else position.isNotNull()
-    kept = spread.where(F.when(is_no_row, F.coalesce(position, F.lit(0)) == 0).otherwise(keeps))
+    kept = keep(spread, F.when(is_no_row, F.coalesce(position, F.lit(0)) == 0).otherwise(keeps))
     numbered = [position.alias(step.names[0])] if step.position else []
     identity = F.concat_ws(":", F.col(DEDUP).cast("string"), position.cast("string"))
     carried = [

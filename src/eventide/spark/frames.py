@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from eventide.connectors.contract import SourceContext, TableFiles
-from eventide.connectors.files.table import read_table
+from eventide.connectors.registry import TABLES
 from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
 from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.plan.logical import Stream
@@ -26,11 +27,13 @@ from eventide.spark.compile import Compiled, Origin, compile_stream
 from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.refreshing import Refreshing
+from eventide.spark.remote import is_remote, refuse_remote
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
 from eventide.spark.session import SparkOptions, default_shards
 from eventide.spark.settings import STREAMING
 from eventide.spark.side_output import SideOutput
+from eventide.storage.compaction import Keep
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock
 from eventide.storage.payloads import PAYLOAD_SCHEMA
@@ -48,17 +51,21 @@ _NOT_NEEDED = (
 )
 _NOTHING = pa.table({})
 _BEAT_SECONDS = 0.25
+_COMPACT_SECONDS = 5.0
+_ACCOUNTS_ONLY = {"main": Keep(0), "side": Keep(0)}  # rows go to the user, and are not stored
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
     """Set on `spark` what streams need: RocksDB state, UTC, errors as rows. Returns the session.
 
-    `shards` is the number of state partitions of the streams to come; by default one per core locally, 64 on a cluster.
+    `shards` is the number of state partitions of the streams to come; by default one per core; on a
+    remote session they stay as many as `spark.sql.shuffle.partitions` says.
     """
     for key, value in STREAMING.items():
         spark.conf.set(key, value)
-    spark.conf.set("spark.sql.shuffle.partitions", str(shards or default_shards(spark)))
+    if shards is not None or not is_remote(spark):  # whose cores only its server knows
+        spark.conf.set("spark.sql.shuffle.partitions", str(shards or default_shards(spark)))
     return spark
 
 
@@ -83,11 +90,11 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     physical = plan(stream)
     spark = _session(frames)
     _refuse_heartbeat(physical)
-    tables = {name: read_table(spark, table) for name, table in tables_of(stream.query).items()}
+    tables = {name: TABLES[table.connector].read(spark, table) for name, table in tables_of(stream.query).items()}
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
     context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
-    # nobody would start the query again with guards if it stopped for lack of them
-    return compile_stream(physical, context, shards, typed=True, guards=True).frame
+    # nobody would start the query again with guards if it stopped for lack of them; they need a JVM
+    return compile_stream(physical, context, shards, typed=True, guards=not is_remote(spark)).frame
 
 
 def rows(stream: Stream, frames: Frames) -> DataFrame:
@@ -162,6 +169,7 @@ class DeliveringRouter(Router):
             found = [
                 row[0] for row in kept.where((F.col(TAG) == "account") | is_failed_result).select(ACCOUNT).collect()
             ]
+            self.watch.lap("compute")
             accounts = [account for account in found if account is not None]
             if accounts and not self.results.has(batch):
                 self._deliver(kept, self._account(batch, accounts, len(found) - len(accounts)))
@@ -171,6 +179,8 @@ class DeliveringRouter(Router):
     def _deliver(self, frame: DataFrame, account: Account) -> None:
         if self.sink is not None:
             self.sink(main_rows(frame), side_rows(frame), account)
+        self.watch.lap("sinks")
+        account.took = self.watch.took(account.began)
         self.results.write(_NOTHING, _NOTHING, account)
 
 
@@ -209,14 +219,14 @@ class _FrameEngine(Engine):
 
     def _router(
         self,
-        name: str,
+        stream: Stream,
         results: Results,
         sources: tuple[str, ...],
         bound: TimeBoundFile | None,
         side: SideOutput,
         compiled: Compiled,
     ) -> Router:
-        return DeliveringRouter(name, results, sources, bound, side, sink=self._sink)
+        return DeliveringRouter(stream.name, results, sources, bound, side, sink=self._sink)
 
 
 def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | None) -> FluentQuery:
@@ -225,6 +235,7 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
             f"the checkpoint {checkpoint} is not a local folder", help="rows() runs on any file system that Spark knows"
         )
     spark = _session(frames)
+    refuse_remote(spark, "start()")
     layout = Layout(Path(checkpoint).expanduser().absolute())
     layout.make_private()
     lock = Lock(layout.lock)
@@ -323,6 +334,7 @@ class FluentQuery:
         self.stop()
 
     def _keep_time(self) -> None:
+        compact_at = 0.0
         while self._live:
             self._refreshing.in_background()
             with self._guard:
@@ -330,6 +342,9 @@ class FluentQuery:
                     self._running.keep_running()
                 if self._live and self._running.is_active:
                     self._running.beat()
+                if self._live and time.monotonic() >= compact_at:
+                    self._running.compact(_ACCOUNTS_ONLY, math.inf, ())
+                    compact_at = time.monotonic() + _COMPACT_SECONDS
             time.sleep(_BEAT_SECONDS)
 
 

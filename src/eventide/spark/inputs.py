@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
 from eventide.connectors.files import fused as fused_files
-from eventide.connectors.files.read import check_folder, has_partition_folders
+from eventide.connectors.files.read import has_partition_folders
 from eventide.connectors.kafka import fused as fused_topics
 from eventide.connectors.readers import source_frame
+from eventide.connectors.registry import reads
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS, WINDOW_END, WINDOW_START, WINDOW_TIME
@@ -30,6 +31,7 @@ from eventide.plan.used_columns import used_columns
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
 from eventide.spark.guard import Guard
+from eventide.spark.leaving_out import with_times_of_the_rest
 from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
@@ -74,7 +76,7 @@ def open_input(context: SourceContext, number: int, input: Input, inbox: DataFra
         reading = context if _goes_unseen(input) else replace(context, orders=None)
         rows = source_frame(reading, input.source, inbox, used_columns(input))
     else:
-        check_source(input.source)
+        reads(input.source.connector).ready(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
     return SparkInput(number, input, _stepped(context, input, rows, guard), fusion)
@@ -85,14 +87,6 @@ def _goes_unseen(input: Input) -> bool:
     spec = input.source.admission
     is_free = input.source.dedup is None and all(isinstance(step, Project) for step in input.steps)
     return spec is not None and is_free and goes_unseen(spec)
-
-
-def check_source(source: Source) -> None:
-    """Raises what keeps a source from being read, as far as it can be told before."""
-    if source.connector == "files":
-        check_folder(source.name, source.options["path"])
-    elif source.connector == "kafka":
-        fused_topics.check_topics(source)
 
 
 def common_schema(inputs: list[SparkInput]) -> StructType:
@@ -187,7 +181,7 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
         return input.fusion
     if pace_of(source) is None:
         return None
-    if source.options.get("format", "json") != "json":
+    if source.options.get("format", "json") == "parquet":
         option = TARGET if TARGET in source.options else "'shed.policy' = 'prefer_throttle'"
         raise OptionError(
             f"source {source.name}: {option} is for files that tasks can read by themselves, and here "
@@ -221,9 +215,9 @@ def _after(
 ) -> DataFrame:
     if isinstance(step, Explode):
         frame, (elements,) = guard.of_rows(frame, [Named("elements", step.sql)])
-        return exploded(frame, guard.cleared(frame).columns, step, elements)
+        return exploded(frame, guard.cleared(frame).columns, step, elements, partial(_kept, input))
     if isinstance(step, Lookup):
-        return looked_up(frame, step, table_frame(context, step), carried(input.source))
+        return looked_up(frame, step, table_frame(context, step), carried(input.source), partial(_kept, input))
     if isinstance(step, Project):
         frame, values = guard.of_rows(frame, step.columns)
         columns = [value.alias(c.name) for value, c in zip(values, step.columns, strict=True)]
@@ -232,7 +226,16 @@ def _after(
     keeps = (F.col(HOW) >= IS_NO_ROW) | condition
     if input.source.admission is not None:
         return guard.cleared(frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False))))
-    return guard.cleared(frame.where(keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
+    return guard.cleared(_kept(input, frame, keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
+
+
+def _kept(input: Input, frame: DataFrame, keeps: Column) -> DataFrame:
+    """The rows that a step keeps. The time of the others counts, unless the query itself says what the time is of the
+    rows that it takes, or the source has limits, which judge rows behind the steps.
+    """
+    if input.time is not None or input.source.admission is not None:
+        return frame.where(keeps)
+    return with_times_of_the_rest(frame, keeps, carried(input.source))
 
 
 def _to_pack(

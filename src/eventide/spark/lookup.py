@@ -21,6 +21,7 @@ from eventide.kernels.contract import DEDUP
 from eventide.plan.logical import Lookup, Source
 from eventide.plan.lookup_keys import lookup_keys
 from eventide.plan.names import backticked
+from eventide.spark.exploding import Keep
 from eventide.spark.session import frame_of
 from eventide.storage.tables import TableVersions, VersionLog
 from eventide.tasks.packing import HOW
@@ -84,8 +85,9 @@ def table_frame(context: SourceContext, step: Lookup) -> DataFrame:
     return now.mapInArrow(reading, StructType([*schema.fields, StructField(_PLACE, LongType())]))
 
 
-def looked_up(frame: DataFrame, step: Lookup, table: DataFrame, carried: Sequence[str]) -> DataFrame:
+def looked_up(frame: DataFrame, step: Lookup, table: DataFrame, carried: Sequence[str], keep: Keep) -> DataFrame:
     """`frame` with a row for each row of `table` that belongs to it; the new columns stand in front of `carried`.
+    `keep` leaves rows out for which nothing is found.
 
     What is no row of the user's any more passes: a line that did not decode, and what a scan has packed. The rows that
     are found for one are no duplicates of each other, so that each has an identity of its own.
@@ -95,7 +97,7 @@ def looked_up(frame: DataFrame, step: Lookup, table: DataFrame, carried: Sequenc
     is_row = (F.col(HOW) < IS_NO_ROW) & F.col(PASSED).isNull()
     found = F.broadcast(table.toDF(*step.names, _PLACE).withColumn(_FOUND, F.lit(True)))
     joined = frame.join(found, is_row & F.expr(step.condition), "left")
-    kept = joined if step.outer else joined.where(~is_row | F.col(_FOUND))
+    kept = joined if step.outer else keep(joined, ~is_row | F.col(_FOUND))
     return kept.select(*own, *new, *[_identity().alias(DEDUP) if name == DEDUP else F.col(name) for name in carried])
 
 

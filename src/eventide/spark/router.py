@@ -7,28 +7,28 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from eventide.admission.gate import TOKENS_LEFT
 from eventide.admission.lags import aged
+from eventide.connectors.files.write import FilesSink
 from eventide.connectors.sink import Sink
 from eventide.errors import EngineError
 from eventide.eventtime.lanes import add_lanes
 from eventide.kernels.contract import SIDE_KINDS, USED
-from eventide.kernels.vector.text import readable
-from eventide.spark.pack import ACCOUNT, SIDE, TAG
+from eventide.spark.batch_output import Given, Piece, arranged, assigned, divided, opened, rows_of, stored
 from eventide.spark.side_output import SideOutput
-from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, to_payloads
-from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, Account, Results, add_counts
+from eventide.spark.stopwatch import Stopwatch
+from eventide.spark.task_output import Assignment, OutputForm, completed
+from eventide.storage.history import History
+from eventide.storage.payloads import late_rows, to_payloads
+from eventide.storage.results import ROWS_OUT, Account, Results, add_counts
 from eventide.storage.time_bound import TimeBoundFile
-from eventide.tasks.packing import UNDECODED, from_blob
-from eventide.tasks.select_list import RANK
 
 ROWS_IN = "rows_in"
 FALLBACK = "event_time_from_processing_time"
@@ -58,12 +58,18 @@ class Router(ABC):
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
+    settled: int = 0  # manifests of the inbox up to this one were taken in by batches that have ended for good
     has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
+    listeners: list[Callable[[str, Account], object]] = field(default_factory=list)  # told of each batch and its stream
+    history: History = field(default_factory=History)
+    watch: Stopwatch = field(default_factory=Stopwatch)
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
+            self.watch.begin()
             self._take(frame, batch)
+            self._note(batch)
             if self.tell is not None:
                 self.tell()
         except BaseException as error:
@@ -81,15 +87,32 @@ class Router(ABC):
         """Let go of what is held open; side sinks get `seconds` for what waits."""
         self.side.close(seconds)
 
+    def _note(self, batch: int) -> None:
+        """Remember what the batch did, for those who look at the stream."""
+        account = self.results.latest()
+        if account is not None and account.batch == batch:
+            self.history.add(account)
+            for listener in self.listeners:
+                self._tell_of(account, listener)
+        self.watch.end()
+
+    def _tell_of(self, account: Account, listener: Callable[[str, Account], object]) -> None:
+        """Whoever listens cannot harm the batch, which is done."""
+        try:
+            listener(self.stream, account)
+        except Exception:
+            _LOG.exception("stream %s: whoever listens to its batches failed at batch %s", self.stream, account.batch)
+
     @property
     def must_decode(self) -> bool:
         """Whether the query has ended because its plan does not decode what a scan has met."""
         return isinstance(self.failure, LinesLeftToSparkError)
 
-    def _account(self, batch: int, accounts: list[str], failed: int) -> Account:
-        """`failed` are the results that only Spark could finish, and could not."""
+    def _account(self, batch: int, accounts: list[str], failed: int, given: int = 0) -> Account:
+        """`failed` are the results that only Spark could finish, and could not; `given` how many rows leave."""
         counts: Counter[str] = Counter()
         events: Counter[str] = Counter({FAILED_RESULTS: failed} if failed else {})
+        events[ROWS_OUT] = given
         by_shard: dict[int, dict[str, int]] = {}
         watermark: int | None = None
         began: int | None = None
@@ -98,9 +121,12 @@ class Router(ABC):
         admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
         judged: set[str] = set()
         lanes = copy.deepcopy(before.lanes) if before else {}
+        taken = before.taken if before else 0
+        self.settled = taken  # Spark has committed the batch before this one
         for text in accounts:
             one: Mapping[str, Any] = json.loads(text)
             self._balance(batch, one)
+            taken = max(taken, one["taken"])
             counts.update({ROWS_IN: one["rows_in"], **one["counts"]})
             events.update(one["events"])
             if one["gauges"] is not None:
@@ -116,6 +142,9 @@ class Router(ABC):
                 for number, value in by_input.items():
                     kept = sources.setdefault(self.sources[int(number)], {})
                     kept[what] = max(value, kept.get(what, value))
+            for number, rows in one["rows"].items():
+                kept = sources.setdefault(self.sources[int(number)], {})
+                kept["rows"] = kept.get("rows", 0) + rows
             self.heard.update(self.sources[int(number)] for number in one["tops"])
             for number, figures in one["admission"].items():
                 name = self.sources[int(number)]
@@ -131,7 +160,9 @@ class Router(ABC):
         self._warn_of_fallback(events)
         totals = add_counts(before.totals if before else {}, counts, events)
         gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes)
+        return Account(
+            batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes, taken
+        )
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""
@@ -170,10 +201,11 @@ def _add_admission(so_far: dict[str, float], figures: Mapping[str, float]) -> No
 
 @dataclass
 class StoringRouter(Router):
-    """Stores what a batch gave, and hands it to sinks. All of it passes the driver as Arrow, in one Spark job."""
+    """Stores what a batch gave, and hands it to sinks. One Spark job brings the accounts, with what is little of rows
+    and payloads; the rest has been written by the tasks, and here it is only named.
+    """
 
-    outputs: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    originals: tuple[pa.Schema, ...] = ()
+    form: OutputForm = field(default_factory=lambda: OutputForm(pa.schema([]), ()))
     sinks: list[Sink] = field(default_factory=list)
     late_sinks: list[Sink] = field(default_factory=list)
 
@@ -183,87 +215,59 @@ class StoringRouter(Router):
             sink.close()
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        table = frame.toArrow()
-        if table.num_rows and not self.results.has(batch):
-            self._route(_opened(table) if table.column_names == ["tag", "blob"] else _sorted_out(table), batch)
+        if self.results.has(batch):
+            tag = F.col(frame.columns[0])
+            frame.where(tag == "account").select(tag).toArrow()
+            return
+        sinks, late_sinks = list(self.sinks), list(self.late_sinks)
+        table = assigned(frame, self.form, self._assignment(batch, sinks, late_sinks)).toArrow()
+        self.watch.lap("compute")
+        if table.num_rows:
+            self._route(opened(table), batch, sinks, late_sinks)
 
-    def _route(self, given: _Given, batch: int) -> None:
+    def _assignment(self, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> Assignment:
+        targets, late_targets = (
+            tuple(sink.target for sink in each if isinstance(sink, FilesSink)) for each in (sinks, late_sinks)
+        )
+        is_whole = self.side.outbox is not None or len(late_targets) < len(late_sinks)
+        return Assignment(batch, str(self.results.folder), targets, late_targets, side=not is_whole)
+
+    def _route(self, given: Given, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> None:
         if given.undecoded is not None:
             raise LinesLeftToSparkError(given.undecoded)
         self.has_given = True
-        timed = self._in_order(given.main)
-        main = timed.select(self.outputs.names)
-        account = self._account(batch, given.accounts, 0 if given.side is None else given.side["shard"].null_count)
-        side = PAYLOAD_SCHEMA.empty_table() if given.side is None else to_payloads(_completed(given.side, account))
-        for sink in self.sinks:
-            sink.write(batch, main)
-        if self.late_sinks:
-            late = late_rows(side, self.originals)
-            for sink in self.late_sinks:
-                sink.write(batch, late)
-        self.side.send_back(batch, side)
+        main = arranged(self.form, given.main)
+        own, written = divided(given.side)
+        failed = own["shard"].null_count + sum(each.failed for each in written)
+        account = self._account(batch, given.accounts, failed, sum(map(rows_of, main)))
+        payloads = to_payloads(completed(own, account.began, account.watermark))
+        names = self.form.outputs.names
+        for sink in sinks:
+            self._give(sink, batch, main, lambda rows: rows.select(names))
+        for sink in late_sinks:
+            self._give(sink, batch, [payloads, *written], lambda rows: late_rows(rows, self.form.originals))
+        self.side.send_back(batch, payloads)
+        self.watch.lap("sinks")
         if self.bound is not None:
             self.bound.draw(account)
-        self.results.write(timed, self.side.keep(side), account)
+        account.took = self.watch.took(account.began)
+        self.results.commit(stored(main), [self.side.keep(payloads), *stored(written)], account)
         self.side.stored(batch)
         for tell in list(self.readers):
             tell()
 
-    def _in_order(self, main: pa.Table | None) -> pa.Table:
-        """The output columns, OUTPUT_TIME and, of a change log, OUTPUT_OP, in the order in which rows leave."""
-        schema = self.outputs.append(pa.field(OUTPUT_TIME, pa.int64()))
-        if main is None:
-            return schema.empty_table()
-        if main.num_rows and main[RANK].null_count == 0:
-            # stable: what is taken back, of all shards, comes first
-            main = main.take(pc.array_sort_indices(main[RANK]))
-            main = main.append_column(OUTPUT_OP, main[RANK])
-            schema = schema.append(pa.field(OUTPUT_OP, pa.int32()))
-        columns = [
-            main[field.name] if main[field.name].type == field.type else main[field.name].cast(field.type)
-            for field in schema
-        ]
-        return readable(pa.Table.from_arrays(columns, schema=schema))
-
-
-@dataclass(frozen=True)
-class _Given:
-    """What the operator gave in a batch; None where there is nothing of a kind."""
-
-    main: pa.Table | None
-    side: pa.Table | None
-    accounts: list[str]
-    undecoded: str | None  # where a scan has met lines that only Spark can decode
-
-
-def _completed(side: pa.Table, account: Account) -> pa.Table:
-    """Side rows, those of results that failed with what is known of the batch."""
-    known = {"processing_time": account.began, "watermark": account.watermark}
-    for name, value in known.items() if side["shard"].null_count else ():
-        place = side.schema.get_field_index(name)
-        filled = pc.coalesce(side[name], pa.scalar(value, pa.int64()).cast(side[name].type))
-        side = side.set_column(place, side.schema.field(place), filled)
-    return side
-
-
-def _opened(table: pa.Table) -> _Given:
-    """From tagged blobs."""
-    blobs: dict[str, list[bytes]] = {}
-    for tag, blob in zip(table["tag"].to_pylist(), table["blob"], strict=True):
-        blobs.setdefault(tag, []).append(blob.as_buffer())
-    tables = {tag: pa.concat_tables(map(from_blob, blobs[tag])) for tag in ("main", "side") if tag in blobs}
-    accounts, undecoded = ([bytes(blob).decode() for blob in blobs.get(tag, [])] for tag in ("account", UNDECODED))
-    return _Given(tables.get("main"), tables.get("side"), accounts, undecoded[0] if undecoded else None)
-
-
-def _sorted_out(table: pa.Table) -> _Given:
-    """From rows of all kinds that Spark has finished."""
-    main, side, accounts, undecoded = (
-        table.filter(pc.equal(table[TAG], tag)) for tag in ("main", "side", "account", UNDECODED)
-    )
-    struct = side[SIDE].combine_chunks()
-    fields = {struct.type.field(i).name: column for i, column in enumerate(struct.flatten())}
-    where = undecoded[ACCOUNT].to_pylist()
-    return _Given(
-        main, pa.table(fields) if side.num_rows else None, accounts[ACCOUNT].to_pylist(), where[0] if where else None
-    )
+    def _give(self, sink: Sink, batch: int, pieces: Sequence[Piece], view: Callable[[pa.Table], pa.Table]) -> None:
+        """Hand a sink the rows of a batch, as it should see them; what tasks have written for it by its name."""
+        shown: list[pa.Table | str] = []
+        for piece in pieces:
+            if isinstance(piece, pa.Table):
+                shown.append(view(piece))
+            elif isinstance(sink, FilesSink) and sink.target.key in piece.staged:
+                staged = piece.staged[sink.target.key]
+                shown += [] if staged is None else [staged]
+            elif piece.part is not None:
+                shown.append(view(self.results.part(piece.part)))
+        if isinstance(sink, FilesSink):
+            sink.commit(batch, shown)
+        else:
+            sink.write(batch, pa.concat_tables(shown))

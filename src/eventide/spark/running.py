@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,25 @@ from eventide.errors import EventideError, StreamFailedError, UnreadableFileErro
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence, least_watermark
 from eventide.plan.growing import growing
+from eventide.plan.trigger import Trigger
 from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
 from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
+from eventide.spark.patience import Patience
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.tables import StreamTables
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.compaction import Keep, compact
 from eventide.storage.inbox import Entry
 from eventide.storage.texts import is_pending, next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
+_POOL = "spark.scheduler.pool"
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
 
 
@@ -43,6 +47,7 @@ class Need(Enum):
 
     DECODING = "decodes"  # Spark decodes lines that fused scans cannot
     GUARDS = "guards"  # rows for which an expression raises become errors
+    TIME = "time"  # nothing but another try
 
 
 class RunningStream:
@@ -70,6 +75,7 @@ class RunningStream:
         shedding: Shedding | None = None,
         lanes: Mapping[str, LaneSilence] | None = None,
         tables: StreamTables | None = None,
+        trigger: Trigger | None = None,
     ) -> None:
         self.name = name
         self.compiled = compiled
@@ -85,6 +91,8 @@ class RunningStream:
         self.limits = limits
         self._judged = {name for name, spec in limits.items() if spec.needs_history}
         self._told: dict[str, int] = {}
+        self.trigger = trigger or Trigger()
+        self._own_pace: dict[str, Any] = {}  # Spark's trigger under which the query runs; empty: batch after batch
         self._shedding = shedding
         self._ended: int | None = None  # the last batch that was observed
         self._lanes = lanes or {}
@@ -97,6 +105,7 @@ class RunningStream:
         self._query: StreamingQuery | None = None
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
+        self._patience = Patience()
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -109,7 +118,24 @@ class RunningStream:
         """Whether the query runs, or will when `keep_running` is called."""
         return self.is_active or self._need() is not None
 
-    def start(self, **trigger: bool) -> None:
+    def run(self) -> None:
+        """Run in the background as the stream's own trigger says, unless it does already, or has taken in all that
+        was there when it was told to.
+        """
+        pace = _spark_trigger(self.trigger)
+        if pace and self._own_pace == pace and self._query is not None and self.failed() is None:
+            return
+        if pace and self.is_active:
+            self.stop()
+        self.start(**pace)
+        self._own_pace = pace
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has taken in all that was there, and was told to end then."""
+        return self.trigger.ends and bool(self._own_pace) and not self.goes_on and self.failed() is None
+
+    def start(self, **trigger: Any) -> None:
         """`trigger` is one of Spark's; without it the query takes in what comes until it is stopped."""
         if self._jvm.has_ended:
             raise self._lost()
@@ -117,7 +143,9 @@ class RunningStream:
             self.stop()
         if self._query is not None:
             self._raise_if_failed()
-            return
+            if self.is_active or trigger:
+                return
+            self.stop()  # it has ended by its trigger
         self._is_told = False
         if self._tables is not None:
             self._tables.begin()
@@ -132,9 +160,21 @@ class RunningStream:
         if trigger:
             writer = writer.trigger(**trigger)
         try:
-            self._query = writer.start()
+            self._query = self._started(writer)
         except Exception as error:
             raise self._failure(error) from None
+
+    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+        """The query, with a pool of its own: Spark shares its cores between pools, and would else serve the streams of
+        a database one after the other.
+        """
+        context = self.compiled.frame.sparkSession.sparkContext
+        before: Any = context.getLocalProperty(_POOL)
+        context.setLocalProperty(_POOL, f"eventide {self.name}")
+        try:
+            return writer.start()
+        finally:
+            context.setLocalProperty(_POOL, before)
 
     def take_tables(self) -> None:
         """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
@@ -157,7 +197,9 @@ class RunningStream:
             self.backlog.publish(self._clock.micros())
 
     def process(self) -> None:
-        """Take in all that is there, and run the batches that close windows because of it."""
+        """Take in all that is there, and run the batches that close windows because of it, at once."""
+        if self._own_pace:
+            self.stop()
         self.start()
         self.publish()
         self._wait()
@@ -166,7 +208,29 @@ class RunningStream:
             self._wait()
         if self.beat():
             self._wait()
-        self.inbox.forget_old()
+        with self._publishing:
+            self.inbox.settle_all()
+
+    @property
+    def read_names(self) -> set[str]:
+        """The streams that it reads."""
+        return {stream.name for stream in self.reads}
+
+    def read_upto(self, upstream: RunningStream) -> int:
+        """The newest batch of a stream that it reads which it will not ask for again."""
+        folder = upstream.router.results.folder
+        names = [name for name, output in self.backlog.upstreams.items() if output.results.folder == folder]
+        return min((self.inbox.settled.get(name, 0) for name in names), default=0) - 1
+
+    def compact(self, keep: Mapping[str, Keep], upto: float, fences: Iterable[int]) -> None:
+        """Forget what batches have taken in for good; put together what is stored up to batch `upto`, which all who
+        read it have passed.
+        """
+        with self._publishing:
+            self.inbox.settle(self.router.settled)
+        side = self.router.side
+        upto, fences = min(upto, side.delivered), [*fences, *side.positions]
+        compact(self.router.results, keep, upto, self._clock.micros(), fences)
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
@@ -284,6 +348,7 @@ class RunningStream:
 
     def stop(self) -> None:
         query, self._query = self._query, None
+        self._own_pace = {}
         if query is None or self._jvm.has_ended:
             return
         self._note_watermark(query)
@@ -297,7 +362,7 @@ class RunningStream:
         self.stop()
         if not is_pending(self._folder / "spark"):
             return
-        self._query = self._writer().trigger(once=True).start()
+        self._query = self._started(self._writer().trigger(once=True))
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
@@ -313,6 +378,7 @@ class RunningStream:
     def _writer(self) -> DataStreamWriter:
         """The query, ready to start."""
         self.router.failure, self.router.has_given = None, False
+        self.router.watch.end()
         if self.router.bound is not None:
             self.router.bound.draw(self.router.results.latest())
         writer = self.compiled.frame.writeStream.foreachBatch(self.router).queryName(f"eventide {self.name}")
@@ -337,8 +403,10 @@ class RunningStream:
 
     def keep_running(self) -> None:
         """Start the query again if it has stopped at rows that need another plan."""
+        pace = self._own_pace
         if self._take_up_another_plan():
-            self.start()
+            self.start(**pace)
+            self._own_pace = pace
 
     def _need(self) -> Need | None:
         """What the plan lacks for the batch at which the query has stopped."""
@@ -347,6 +415,8 @@ class RunningStream:
             return None
         if self.router.must_decode:
             return Need.DECODING
+        if self._patience.covers(self._report(error), next_batch(self._folder / "spark")):
+            return Need.TIME
         is_sparks = type(self.router.failure).__module__.startswith(("pyspark.", "py4j."))
         if self.compiled.guarded or self._is_beyond_guards or not is_sparks:
             return None
@@ -357,6 +427,11 @@ class RunningStream:
     def _take_up_another_plan(self) -> bool:
         """Make ready for the batch at which the query has stopped, if another plan may help."""
         need = self._need()
+        if need is Need.TIME:
+            _LOG.warning("stream %s: a Python process did not answer in time; the batch is tried again", self.name)
+            self._patience.use(next_batch(self._folder / "spark"))
+            self.stop()
+            return True
         try:
             compiled = None if need is None else self._replan(need)
         except EventideError:
@@ -375,7 +450,7 @@ class RunningStream:
     def _error(self) -> StreamingQueryException | None:
         return None if self._query is None or self._jvm.has_ended else self._query.exception()
 
-    def _run_to_end(self, **trigger: bool) -> None:
+    def _run_to_end(self, **trigger: Any) -> None:
         """Run the query until its trigger ends it."""
         self.start(**trigger)
         if self._query is None:
@@ -473,3 +548,10 @@ class RunningStream:
         if told is not None and told != self._watermark:
             self._watermark = told
             write_json(self._watermark_path, told)
+
+
+def _spark_trigger(trigger: Trigger) -> dict[str, Any]:
+    """As Spark takes it; empty for batch after batch."""
+    if trigger.ends:
+        return {"availableNow": True}
+    return {} if trigger.every is None else {"processingTime": f"{trigger.every // 1000} milliseconds"}

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from eventide.spark import settings
+from eventide.errors import EnvironmentError, EventideError
+from eventide.spark import cluster, settings
 from eventide.spark.interrupts import interrupts_wait
 from eventide.spark.java import check_java
 from eventide.spark.local import speed
@@ -65,6 +67,7 @@ class _Started:
     jvm: Jvm
 
 
+_LOG = "spark.log"
 _guard = threading.Lock()
 _shared: _Started | None = None
 _users = 0
@@ -74,13 +77,19 @@ def acquire(options: SparkOptions | None = None) -> SparkSession:
     """The process's Spark session, started if there is none; give it back with `release`."""
     global _shared, _users
     with _guard:
-        if _shared is not None and _shared.jvm.has_ended:
+        if _shared is not None and (_shared.jvm.has_ended or _is_stopped(_shared.spark)):
             _let_go(_shared)
             _shared, _users = None, 0
         if _shared is None:
             _shared = _start(options or SparkOptions())
         _users += 1
         return _shared.spark
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    """Whether somebody else has stopped it: a cluster may."""
+    java: Any = spark.sparkContext._jsc
+    return java is None or bool(java.sc().isStopped())
 
 
 def release(spark: SparkSession) -> None:
@@ -138,7 +147,7 @@ def streaming_session(spark: SparkSession, shards: int, local_speed: bool | None
     A copy rather than a new one: it has the functions that the user has registered so far.
     """
     session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
-    master = _master(spark)
+    master = master_of(spark)
     for key, value in {
         **settings.streaming_settings(master),
         **speed.streaming_settings(master, local_speed),
@@ -160,10 +169,11 @@ def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def default_shards(spark: SparkSession) -> int:
-    return settings.default_shards(_master(spark))
+    """As many as there are cores: a Spark state partition costs a commit in every batch."""
+    return settings.local_cores(master_of(spark)) or cluster.cores(spark)
 
 
-def _master(spark: SparkSession) -> str:
+def master_of(spark: SparkSession) -> str:
     return spark.conf.get("spark.master", "") or ""
 
 
@@ -177,25 +187,41 @@ def _start(options: SparkOptions) -> _Started:
             spark = _start_spark(master, options.conf, scratch, faster)
         if interrupts:
             raise KeyboardInterrupt
-    except BaseException:
+    except BaseException as error:
+        refused = None if settings.is_local(master) else _refused(master, scratch / _LOG, error)
         with faster.stopping():
             _stop_what_runs()
         shutil.rmtree(scratch, ignore_errors=True)
+        if refused is not None:
+            raise refused from None
         raise
     faster.started(spark)
     return _Started(spark, faster, scratch, Jvm.running())
 
 
+def _refused(master: str, log: Path, error: BaseException) -> EventideError | None:
+    """Why no Spark could be started on a cluster; None for what has nothing to do with it."""
+    if not isinstance(error, Exception) or isinstance(error, EventideError):
+        return None
+    noise = log.read_text(errors="replace") if log.exists() else ""
+    reasons = re.findall(r"(?:Reason: |SparkException: )(\S[^\n]*)", f"{error}\n{noise}")
+    said = reasons[-1] if reasons else str(error).splitlines()[0]
+    return EnvironmentError(
+        f"Spark cannot be started on {master}: {said}",
+        help="check the address, that the cluster runs, and that it has the version of Spark that is installed here",
+    )
+
+
 def _start_spark(master: str, conf: Mapping[str, str], scratch: Path, faster: speed.Ordinary) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    for name in settings.PYTHONS:
-        os.environ.setdefault(name, sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", conf.get("spark.pyspark.driver.python", sys.executable))
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they repeat on the terminal what the exception says
     builder = SparkSession.builder.appName("eventide").master(master)
     with (
-        _noise_to(scratch / "spark.log"),
+        _noise_to(scratch / _LOG),
         _defaults_in_environment(settings.started_environment(master)),
         faster.starting(settings.started_settings(master, scratch)) as chosen,
     ):
@@ -207,13 +233,12 @@ def _start_spark(master: str, conf: Mapping[str, str], scratch: Path, faster: sp
 def _stop_what_runs() -> None:
     """Stop what there is of a Spark whose start has failed: its context, or its JVM alone."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     context = SparkContext._active_spark_context
     if context is not None:
-        _stop(SparkSession(context))
-    else:
-        _end_jvm()
+        with contextlib.suppress(Exception):  # a cluster may have stopped it already
+            context.stop()
+    _end_jvm()
 
 
 def _stop(spark: SparkSession) -> None:

@@ -15,18 +15,18 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 _STARTED = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "WARN",
+    "spark.scheduler.mode": "FAIR",  # streams share the cores: see `spark.running`
 }
 
 # A Spark that is all in one process is nobody else's business, and needs no network. On a cluster the workers must
 # reach the driver, so Spark finds out its address.
 _LOOPBACK = "127.0.0.1"
-_LOCAL_ADDRESSES = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+_LOCAL = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK, "spark.ui.enabled": "false"}
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -60,15 +60,23 @@ def is_local(master: str) -> bool:
 
 
 def started_settings(master: str, scratch: Path) -> dict[str, str]:
-    """Of a Spark that is started here, with its files in `scratch`; a user's own settings win over them."""
-    has_sockets = len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER
-    return {
+    """Of a Spark that is started here, with its files in `scratch`; a user's own settings win over them.
+
+    Most settings reach executors too. So on a cluster none of them names a folder of this machine but for the driver.
+    """
+    common = {
         **_STARTED,
-        **(_LOCAL_ADDRESSES if is_local(master) else {}),
-        "spark.python.unix.domain.socket.enabled": str(has_sockets).lower(),
-        "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         JAVA_OPTIONS: f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}",
+    }
+    if not is_local(master):
+        return common
+    has_sockets = len(os.fsencode(scratch)) <= _LONGEST_SOCKET_FOLDER
+    return {
+        **common,
+        **_LOCAL,
+        "spark.python.unix.domain.socket.enabled": str(has_sockets).lower(),
+        "spark.local.dir": str(scratch / "local"),
     }
 
 
@@ -81,12 +89,23 @@ def streaming_settings(master: str) -> dict[str, str]:
     return {**STREAMING, **(_LOCAL_STREAMING if is_local(master) else {})}
 
 
-def default_shards(master: str) -> int:
-    """As many as there are cores locally: a Spark state partition costs a commit in every batch. 64 on a cluster."""
+def local_cores(master: str) -> int | None:
+    """How many a local Spark uses; None for a cluster, which must be asked."""
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
     if not found:
-        return 64
+        return None
     cores = found.group(1)
     if cores is None:
         return 1
     return (os.cpu_count() or 2) if cores == "*" else int(cores)
+
+
+def promised_cores(settings: Mapping[str, str]) -> int | None:
+    """How many cores the settings of an application say that it gets from a cluster; None if they do not."""
+    if "spark.default.parallelism" in settings:
+        return int(settings["spark.default.parallelism"])
+    if "spark.cores.max" in settings:
+        return int(settings["spark.cores.max"])
+    is_dynamic = settings.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+    executors = settings.get("spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances")
+    return None if executors is None else int(executors) * int(settings.get("spark.executor.cores", "1"))

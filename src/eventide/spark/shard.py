@@ -23,7 +23,8 @@ from eventide.kernels.intake import IntakeSpec
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
-from eventide.storage.inbox import STREAM_KINDS
+from eventide.spark.task_output import Assignment, OutputForm, TaskOutput
+from eventide.storage.inbox import MANIFEST, STREAM_KINDS
 from eventide.tasks.packing import LANES, SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
 
@@ -47,6 +48,8 @@ class SourceTimes:
     figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
     offered: dict[int, int] = field(default_factory=dict)  # the latest event time, of rows that were shed as well
     lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
+    rows: Counter[int] = field(default_factory=Counter)  # how many came, whatever becomes of them
+    taken: int = 0  # the newest manifest of the inbox
 
     def note(self, let_in: LetIn) -> None:
         """What was only known when rows had been admitted."""
@@ -56,6 +59,8 @@ class SourceTimes:
         self.figures, self.offered = let_in.figures, let_in.offered
 
     def add(self, row: Row) -> None:
+        if row.control == MANIFEST:
+            self.taken = max(self.taken, row.at)
         if row.control == LANES:
             add_lanes(self.lanes.setdefault(row.input, {}), json.loads(row.facts))
         flushed = row.at if row.control == "flush" else None
@@ -68,13 +73,15 @@ class SourceTimes:
 class ShardWork:
     """What a task must know. `numbers` are the group keys of the shards.
 
-    `finish` makes of the kernel's rows what the user sees; without it Spark does, after the operator.
+    `finish` makes of the kernel's rows what the user sees, and `form` what is stored of it; without them Spark does,
+    after the operator.
     """
 
     spec: IntakeSpec
     plan_id: str
     numbers: tuple[int, ...]
     finish: Finish | None = None
+    form: OutputForm | None = None
     admission: Mapping[int, AdmissionSpec] = field(default_factory=dict)  # of inputs that have limits
     shed_window: tuple[int, int] | None = None  # offset and size of windows that may be shed as a whole
 
@@ -102,13 +109,17 @@ class Received:
         if row.folded is not None:
             self.partials.append(from_blob(row.blob))
             self.folded += row.folded
+            self.times.rows[row.input] += row.folded
         elif row.control == SURVEY:
             slices = from_blob(row.blob)
             self.slices.setdefault(row.input, {})[survey_of(slices) or 0] = slices
-            self.left_out.setdefault(row.input, Counter()).update(left_out_of(slices))
+            left_out = left_out_of(slices)
+            self.left_out.setdefault(row.input, Counter()).update(left_out)
+            self.times.rows[row.input] += sum(left_out.values())
         elif row.blob is not None:
             table = from_blob(row.blob)
             self.tables.setdefault(row.input, []).append((survey_of(table), table))
+            self.times.rows[row.input] += table.num_rows
         elif row.control in STREAM_KINDS:
             self.controls.setdefault(row.control, []).append(row.at)
 
@@ -134,6 +145,7 @@ class ShardWorker:
 
     def __init__(self, work: ShardWork, handle: StatefulProcessorHandle, states: States) -> None:
         self._finish = work.finish
+        self._form = work.form
         self._plan_id = work.plan_id
         self._shard_of = {number: shard for shard, number in enumerate(work.numbers)}
         self._handle = handle
@@ -189,16 +201,19 @@ class ShardWorker:
         self._move_timer(output.wake_at)
         self._store.end()
         shard = self._shard_of[key[0]]
-        for table in output.main:
-            if self._finish is not None:
-                table = self._finish(table)
-            if table.num_rows:
-                yield Row(tag="main", blob=to_blob(table))
-        for table in output.side:
-            if table.num_rows:
-                yield Row(tag="side", blob=to_blob(self._complete(table, clock, shard)))
         gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
-        yield self._account(key, clock, received, output, times, gauges)
+        yield self._account(key, clock, received, output, times, gauges)  # first: who comes behind may need its times
+        side = (self._complete(table, clock, shard) for table in output.side if table.num_rows)
+        if self._finish is None or self._form is None:
+            yield from (Row(tag="main", blob=to_blob(table)) for table in output.main if table.num_rows)
+            yield from (Row(tag="side", blob=to_blob(table)) for table in side)
+            return
+        given = TaskOutput(self._form, shard, Assignment.of_task)
+        for table in output.main:
+            given.add_main(self._finish(table))
+        for table in side:
+            given.add_side(table)
+        yield from (Row(tag=tag, blob=blob) for tag, blob in given.end())
 
     def _account(
         self,
@@ -224,6 +239,8 @@ class ShardWorker:
             "admission": times.figures,
             "offered": times.offered,
             "lanes": times.lanes,
+            "rows": times.rows,
+            "taken": times.taken,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 

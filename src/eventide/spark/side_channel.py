@@ -8,6 +8,7 @@ given up. Each of these is counted by kind: `side_sent_late`, `side_dropped_late
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -126,6 +127,18 @@ class Channel:
     def waiting(self) -> int:
         with self._changed:
             return sum(count for _, count in self._queue)
+
+    @property
+    def delivered(self) -> float:
+        """The batch up to which everything was sent or given up."""
+        with self._changed:
+            return math.inf if self._is_idle and not self._skipped else self._batch
+
+    @property
+    def position(self) -> int:
+        """The last batch of which something was sent: after a restart it goes on behind it."""
+        with self._changed:
+            return self._batch
 
     @property
     def _is_idle(self) -> bool:

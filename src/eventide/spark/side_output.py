@@ -4,6 +4,7 @@ counted.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -32,19 +33,8 @@ class SideOutput:
         }
 
     def keep(self, payloads: pa.Table) -> pa.Table:
-        """What is stored of a batch's payloads: without kinds that are only counted, without originals that nobody
-        wants.
-        """
-        for kind, route in self._routes.items():
-            if route.sink == METRICS_ONLY:
-                payloads = payloads.filter(pc.not_equal(payloads["kind"], kind))
-            elif not route.include_original:
-                place = payloads.schema.get_field_index("original_event")
-                without = pc.if_else(
-                    pc.equal(payloads["kind"], kind), pa.scalar(None, pa.string()), payloads["original_event"]
-                )
-                payloads = payloads.set_column(place, payloads.schema.field(place), without)
-        return payloads
+        """What is stored of a batch's payloads."""
+        return kept(self._routes, payloads)
 
     def send_back(self, batch: int, payloads: pa.Table) -> None:
         """Put what is to be processed again into the outbox; to be called before the batch is stored."""
@@ -60,6 +50,16 @@ class SideOutput:
     def stored(self, batch: int) -> None:
         for channel in self._channels:
             channel.notify(batch)
+
+    @property
+    def delivered(self) -> float:
+        """The newest batch that no side sink waits for."""
+        return min((channel.delivered for channel in self._channels), default=math.inf)
+
+    @property
+    def positions(self) -> list[int]:
+        """How far each side sink has come, as it will know after a restart."""
+        return [channel.position for channel in self._channels]
 
     def wait(self, seconds: float) -> None:
         """Wait for the side sinks, all together at most `seconds`."""
@@ -86,6 +86,20 @@ class SideOutput:
         end = time.monotonic() + seconds
         for channel in self._channels:
             act(channel, max(0.0, end - time.monotonic()))
+
+
+def kept(routes: Mapping[str, Route], payloads: pa.Table) -> pa.Table:
+    """Payloads without kinds that are only counted, and without originals that nobody wants."""
+    for kind, route in routes.items():
+        if route.sink == METRICS_ONLY:
+            payloads = payloads.filter(pc.not_equal(payloads["kind"], kind))
+        elif not route.include_original:
+            place = payloads.schema.get_field_index("original_event")
+            without = pc.if_else(
+                pc.equal(payloads["kind"], kind), pa.scalar(None, pa.string()), payloads["original_event"]
+            )
+            payloads = payloads.set_column(place, payloads.schema.field(place), without)
+    return payloads
 
 
 def _texts(payloads: pa.Table) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from eventide.connectors.files.table import fingerprint, read_table
+from eventide.connectors.registry import TABLES
 from eventide.errors import EventideError, SourceError
 from eventide.plan.logical import Table
 from eventide.spark.analysis import first_sentence
@@ -47,11 +47,11 @@ class TableReader:
         with self._reading:
             versions, now = self.versions(table.name), _now()
             try:
-                mark, latest = fingerprint(table), versions.state().latest
+                mark, latest = TABLES[table.connector].mark(table), versions.state().latest
                 if latest is not None and mark is not None and mark == latest.fingerprint:
                     versions.unchanged(now)
                     return False
-                rows = read_table(self._session(), table)
+                rows = TABLES[table.connector].read(self._session(), table)
             except Exception as error:
                 failure = _failure(table, error)
                 versions.failed(now, failure.message)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from eventide.connectors.declaration import LooksUp, Reads, Writes
+from eventide.connectors.registry import SINKS, SOURCES, TABLES
 from eventide.errors import CatalogError, EventideError, SqlError, suggest
 from eventide.plan.logical import Sink, Source, Stream, Table
 from eventide.plan.modes import EmitMode
@@ -16,6 +18,7 @@ from eventide.plan.validate import validate
 from eventide.sql.alter import altered
 from eventide.sql.create_table import lower_table
 from eventide.sql.functions import refuse_jvm_calls
+from eventide.sql.inferring import with_columns
 from eventide.sql.lower import lower
 from eventide.sql.lower_source import lower_sink, lower_source
 from eventide.sql.options import refuse_secrets
@@ -60,13 +63,20 @@ class Catalog:
             name = (self.stream if statement.kind == "stream" else self.source)(statement.name).name
             self.become(self.redefined(name, altered(self.text(name), statement.options)))
             return True
+        if isinstance(statement, CreateSource):
+            statement = self.with_columns(statement)
         if isinstance(statement, Create):
             if isinstance(statement, CreateSource | CreateSink | CreateTable):
-                refuse_secrets(_made(statement).options, statement.name)
+                refuse_secrets(_made(statement).options, _declared(statement), statement.name)
             return self._create(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
         return False
+
+    def with_columns(self, statement: CreateSource) -> CreateSource:
+        """The statement with the columns that it asks to infer; those of the source as it is, if it stays."""
+        name = _find(self.sources, statement.name)
+        return with_columns(statement, None if name is None else self.sources.get(name))
 
     def lower(self, statement: CreateStream) -> list[Stream]:
         """The inner streams that a CREATE STREAM would make, then the stream itself. Raises what is wrong with it."""
@@ -470,3 +480,13 @@ def _made(statement: CreateSource | CreateSink | CreateTable) -> Source | Sink |
             return lower_sink(statement)
         case CreateTable():
             return lower_table(statement)
+
+
+def _declared(statement: CreateSource | CreateSink | CreateTable) -> Reads | Writes | LooksUp:
+    match statement:
+        case CreateSource():
+            return SOURCES[statement.connector]
+        case CreateSink():
+            return SINKS[statement.connector]
+        case CreateTable():
+            return TABLES[statement.connector]

@@ -8,19 +8,13 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from eventide.connectors.registry import SINKS, SOURCES
 from eventide.errors import suggest
 from eventide.eventtime.registry import event_time_types
 from eventide.plan.logical import Column
 from eventide.sql.cursor import Cursor
 from eventide.sql.limits import LONGEST_OBJECT_NAME, MOST_COLUMNS
-from eventide.sql.options import (
-    SINK_CONNECTORS,
-    SINK_OPTIONS,
-    SOURCE_CONNECTORS,
-    SOURCE_OPTIONS,
-    check_connector,
-    read_options,
-)
+from eventide.sql.options import SINK_OPTIONS, SOURCE_OPTIONS, check_connector, read_options
 from eventide.sql.statements import CreateSink, CreateSource
 from eventide.sql.syntax import Deduplicate, EventTimeNode, MetadataNode, Path, SourceNode, WatermarkFor
 from eventide.sql.tokens import error_at
@@ -73,7 +67,7 @@ def parse_source(cursor: Cursor, name: str, at: Token) -> CreateSource:
         cursor.expect_symbol(TokenType.R_PAREN, ")", help="separate columns with commas")
     raw = read_options(cursor)
     cursor.end()
-    connector, options = check_connector(raw, SOURCE_OPTIONS, SOURCE_CONNECTORS, at)
+    connector, options = check_connector(raw, SOURCE_OPTIONS, SOURCES, at)
     return CreateSource(cursor.span.text, name, at, declared.node(), connector, options)
 
 
@@ -90,9 +84,9 @@ def parse_sink(cursor: Cursor, name: str, at: Token) -> CreateSink:
             cursor.sql,
             at,
             f"the sink {name} has no connector",
-            f"add WITH ('connector' = '...'); {suggest('', SINK_CONNECTORS)}",
+            f"add WITH ('connector' = '...'); {suggest('', SINKS)}",
         )
-    connector, options = check_connector(raw, SINK_OPTIONS, SINK_CONNECTORS, at)
+    connector, options = check_connector(raw, SINK_OPTIONS, SINKS, at)
     return CreateSink(cursor.span.text, name, stream, connector, options)
 
 

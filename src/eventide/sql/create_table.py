@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from eventide.connectors.registry import TABLES
 from eventide.errors import suggest
 from eventide.plan.logical import Column, Table
 from eventide.sql.create import parse_column
 from eventide.sql.cursor import Cursor
-from eventide.sql.options import TABLE_CONNECTORS, TABLE_OPTIONS, check_connector, own_options, read_options
+from eventide.sql.options import TABLE_OPTIONS, check_connector, own_options, read_options
 from eventide.sql.statements import CreateTable
 from eventide.sql.tokens import error_at
 
@@ -22,15 +23,15 @@ def parse_table(cursor: Cursor, name: str, at: Token) -> CreateTable:
     raw = read_options(cursor)
     cursor.end()
     if raw.text("connector") is None:
-        help = f"add WITH ('connector' = '...'); {suggest('', TABLE_CONNECTORS)}"
+        help = f"add WITH ('connector' = '...'); {suggest('', TABLES)}"
         raise error_at(cursor.sql, at, f"the table {name} has no connector", help)
-    connector, options = check_connector(raw, TABLE_OPTIONS, TABLE_CONNECTORS, at)
+    connector, options = check_connector(raw, TABLE_OPTIONS, TABLES, at)
     return CreateTable(cursor.span.text, name, columns, connector, options)
 
 
 def lower_table(statement: CreateTable) -> Table:
     options = statement.options
-    own = own_options(options, TABLE_CONNECTORS[statement.connector])
+    own = own_options(options, TABLES[statement.connector])
     return Table(statement.name, statement.columns, statement.connector, options.duration("refresh"), own)
 
 

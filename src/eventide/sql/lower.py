@@ -12,6 +12,7 @@ from eventide.plan.modes import EmitMode, LatePolicy
 from eventide.plan.names import quoted
 from eventide.plan.reads import names_its_time, sources_of, window_of
 from eventide.plan.stream_source import change_log
+from eventide.plan.trigger import CONTINUOUS, parse_trigger
 from eventide.plan.validate import Places
 from eventide.plan.windows import RangeFrame, Unbounded
 from eventide.sql.aggregate_calls import NO_OVER
@@ -283,6 +284,8 @@ def _stream_options(options: Options) -> StreamOptions:
         options.flag("fused_scan") is not False,
         depth_of(options.flag("fusion.enabled"), options.count("fusion.max_depth")),
         options.text("sum.overflow") == "error",
+        options.keep("results.keep"),
+        parse_trigger(options.text("trigger") or CONTINUOUS),
     )
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import Token
 
+from eventide.connectors.declaration import Reads
+from eventide.connectors.registry import SINKS, SOURCES
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.registry import EpochUnit, EventTimeType, Iso8601, SparkTimestamp, event_time_types
 from eventide.plan.logical import Column, Dedup, EventTime, Scan, Sink, Source
-from eventide.sql.options import SINK_CONNECTORS, SOURCE_CONNECTORS, Connector, Options, admission_of, own_options
+from eventide.sql.options import Options, admission_of, own_options
 from eventide.sql.scope import Scope, ScopeColumn, TimeOf, columns_of, rewrite
 from eventide.sql.statements import CreateSink, CreateSource
 from eventide.sql.syntax import Path, SourceNode
@@ -19,7 +21,7 @@ from eventide.sql.type_names import TIME_TYPES, struct_fields
 
 def lower_source(statement: CreateSource) -> Source:
     """The source that a CREATE SOURCE makes. Raises what is wrong with it."""
-    connector, options = SOURCE_CONNECTORS[statement.connector], statement.options
+    connector, options = SOURCES[statement.connector], statement.options
     columns = _columns(statement, connector)
     build = _SourceBuilder(columns, statement.source, options)
     own, metadata = own_options(options, connector), _metadata(statement, connector)
@@ -34,19 +36,30 @@ def lower_source(statement: CreateSource) -> Source:
         messages=build.messages(),
         dedup=build.dedup(),
         idle_timeout=options.duration("idle_timeout"),
+        keep=_keep(statement),
         max_future_skew=source.max_future_skew if skew is None else skew,
         refuses_empty_rows=options.text("empty_rows") == "error",
         admission=admission_of(options),
     )
 
 
+def _keep(statement: CreateSource) -> int | None:
+    if "rows.keep" in statement.options.given and statement.connector != "embedded":
+        raise statement.options.error(
+            "rows.keep",
+            f"'rows.keep' is about rows that are written with db.write, and {statement.name} is read from elsewhere",
+            "leave it out",
+        )
+    return statement.options.keep("rows.keep")
+
+
 def lower_sink(statement: CreateSink) -> Sink:
     """The sink that a CREATE SINK makes, with the name of its stream as written."""
-    own = own_options(statement.options, SINK_CONNECTORS[statement.connector])
+    own = own_options(statement.options, SINKS[statement.connector])
     return Sink(statement.name, statement.stream, statement.connector, own)
 
 
-def _columns(statement: CreateSource, connector: Connector) -> tuple[Column, ...]:
+def _columns(statement: CreateSource, connector: Reads) -> tuple[Column, ...]:
     fixed = tuple(Column(*column) for column in connector.columns)
     columns = statement.source.columns
     if fixed and columns and tuple((c.name.lower(), c.type) for c in columns) != connector.columns:
@@ -69,7 +82,7 @@ def _columns(statement: CreateSource, connector: Connector) -> tuple[Column, ...
     return columns
 
 
-def _metadata(statement: CreateSource, connector: Connector) -> dict[str, str]:
+def _metadata(statement: CreateSource, connector: Reads) -> dict[str, str]:
     """By column what of a message it holds; an error at what this connector does not have."""
     for node in statement.source.metadata:
         choices = connector.metadata.get(node.key, ())
@@ -106,7 +119,7 @@ class _SourceBuilder:
     declared: SourceNode
     options: Options
 
-    def event_time(self, connector: Connector) -> EventTime | None:
+    def event_time(self, connector: Reads) -> EventTime | None:
         if self.options.text("eventtime.type") and not self.options.text("eventtime.column"):
             raise self.options.error(
                 "eventtime.type", "'eventtime.type' is given without 'eventtime.column'", "name the column, too"
@@ -128,7 +141,7 @@ class _SourceBuilder:
             type_token = places[1][1]
         return self._typed(self._resolve(column), column, type_token)
 
-    def lag(self, connector: Connector) -> int | None:
+    def lag(self, connector: Reads) -> int | None:
         option = self.options.duration("watermark.lag")
         if self.declared.watermark is None:
             if option is not None and self.event_time(connector) is None:

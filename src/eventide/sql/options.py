@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -12,58 +13,24 @@ from eventide.admission.options import (
     AdmissionSpec,
     parse_admission,
 )
+from eventide.connectors.declaration import FORMAT, Family, LooksUp, Option, Reads, Writes
+from eventide.connectors.registry import SOURCES
 from eventide.errors import OptionError, SqlError, suggest
 from eventide.eventtime.durations import parse_duration
 from eventide.plan.positions import parse_position
 from eventide.plan.side_output import KINDS, parse_rate
-from eventide.secrets import HELP, secret_places
+from eventide.plan.sizes import parse_size
+from eventide.plan.trigger import parse_trigger
+from eventide.secrets import HELP, PLACEHOLDER, secret_places
 from eventide.sql.cursor import Cursor
 from eventide.sql.tokens import error_at, word
 
-
-@dataclass(frozen=True)
-class Option:
-    """`kind`: text, character, duration, span (a duration above zero), count (a whole number above 0), flag, rate
-    (10000/s), position (see `plan.positions`), or choice.
-
-    A choice is one of `choices`, a count at most `most`. `instead_of` is another way to say the same thing, which
-    excludes it; `both_say` is that thing.
-    """
-
-    kind: str = "text"
-    choices: tuple[str, ...] = ()
-    only_format: str | None = None
-    instead_of: str | None = None
-    both_say: str = "how large batches are"
-    most: int = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Connector:
-    """`family` is what the names of options begin with that are handed on as they are, to whom the connector uses.
-
-    `metadata` are the columns that a message has beside its content, each with the types that it can be read as.
-    """
-
-    options: Mapping[str, Option]
-    required: tuple[str, ...] = ()
-    one_of: tuple[str, ...] = ()  # of which one is required
-    family: str | None = None
-    metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    columns: tuple[tuple[str, str], ...] = ()  # a schema that cannot be declared otherwise
-    event_time: str | None = None
-
-
 MOST_SHARDS = 4096
-
-_FORMAT = Option("choice", ("json", "csv", "parquet"))
-
-_CSV: Mapping[str, Option] = {
-    "sep": Option(only_format="csv"),
-    "quote": Option("character", only_format="csv"),
-    "escape": Option("character", only_format="csv"),
-    "null_text": Option(only_format="csv"),
-    "timestamp_format": Option(only_format="csv"),
+KEEP_WORDS = {"all": None, "none": 0}
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    "position": parse_position,
+    "size": parse_size,
+    "trigger": parse_trigger,
 }
 
 SOURCE_OPTIONS: Mapping[str, Option] = {
@@ -73,92 +40,14 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     "watermark.lag": Option("duration"),
     "idle_timeout": Option("duration"),
     "max_future_skew": Option("duration"),
+    "rows.keep": Option("keep"),
     "empty_rows": Option("choice", ("use", "error")),
     **{name: Option() for name in ADMISSION_OPTIONS},
 }
 
-_FILES: Mapping[str, Option] = {
-    "path": Option(),
-    "format": _FORMAT,
-    "header": Option("flag", only_format="csv"),
-    **_CSV,
-    "multi_line": Option("flag", only_format="csv"),
-}
-
-SOURCE_CONNECTORS: Mapping[str, Connector] = {
-    "embedded": Connector({"target_latency": Option("span")}),
-    "files": Connector(
-        {
-            **_FILES,
-            "max_files_per_batch": Option("count"),
-            "target_latency": Option("span", instead_of="max_files_per_batch"),
-        },
-        required=("path",),
-    ),
-    "kafka": Connector(
-        {
-            "servers": Option(),
-            "topic": Option(),
-            "topic_pattern": Option(instead_of="topic", both_say="which topics are read"),
-            "format": Option("choice", ("json", "csv", "raw")),
-            **_CSV,
-            "start": Option("position"),
-            "end": Option("position"),
-            "missing": Option("choice", ("fail", "skip")),
-            "group": Option(),
-            "max_messages_per_batch": Option("count"),
-            "target_latency": Option("span", instead_of="max_messages_per_batch"),
-        },
-        required=("servers",),
-        one_of=("topic", "topic_pattern"),
-        family="kafka.",
-        metadata={
-            "topic": ("string",),
-            "partition": ("int", "bigint"),
-            "offset": ("bigint",),
-            "timestamp": ("timestamp",),
-            "key": ("string", "binary"),
-            "headers": ("map<string,binary>", "map<string,string>"),
-        },
-    ),
-    "rate": Connector(
-        {"rows_per_second": Option("count")},
-        columns=(("timestamp", "timestamp"), ("value", "bigint")),
-        event_time="timestamp",
-    ),
-}
-
 TABLE_OPTIONS: Mapping[str, Option] = {"connector": Option(), "refresh": Option("span")}
 
-TABLE_CONNECTORS: Mapping[str, Connector] = {"files": Connector(_FILES, required=("path",))}
-
 SINK_OPTIONS: Mapping[str, Option] = {"connector": Option()}
-
-SINK_CONNECTORS: Mapping[str, Connector] = {
-    "embedded": Connector({}),
-    "console": Connector({}),
-    "files": Connector({"path": Option(), "format": _FORMAT}, required=("path",)),
-    "delta": Connector(
-        {"path": Option(), "key": Option(), "schema": Option("choice", ("fixed", "evolve"))},
-        required=("path",),
-        family="storage.",
-    ),
-    "kafka": Connector(
-        {
-            "servers": Option(),
-            "topic": Option(),
-            "key": Option(),
-            "delivery": Option("choice", ("exactly_once", "at_least_once")),
-            "timeout": Option("span"),
-        },
-        required=("servers", "topic"),
-        family="kafka.",
-    ),
-    "postgres": Connector(
-        {"url": Option(), "table": Option(), "key": Option(), "timeout": Option("count", most=1_000_000)},
-        required=("url", "table"),
-    ),
-}
 
 STREAM_OPTIONS: Mapping[str, Option] = {
     "late.policy": Option("choice", ("window", "strict", "reassign")),
@@ -172,6 +61,8 @@ STREAM_OPTIONS: Mapping[str, Option] = {
     "fused_scan": Option("flag"),
     "fusion.enabled": Option("flag"),
     "fusion.max_depth": Option("count"),
+    "results.keep": Option("keep"),
+    "trigger": Option("trigger"),
 }
 
 
@@ -215,6 +106,11 @@ class Options:
     def count(self, name: str) -> int | None:
         return int(self.given[name].value) if name in self.given else None
 
+    def keep(self, name: str) -> int | None:
+        """How long something is kept, in microseconds; None: for ever, 0: no longer than it is needed."""
+        value = self.given[name].value if name in self.given else "all"
+        return KEEP_WORDS[value] if value in KEEP_WORDS else parse_duration(value)
+
     def flag(self, name: str) -> bool | None:
         return self.given[name].value == "true" if name in self.given else None
 
@@ -245,15 +141,15 @@ def read_options(cursor: Cursor, word: str = "WITH") -> Options:
     return Options(cursor.sql, given)
 
 
-def check_options(options: Options, known: Mapping[str, Option], what: str, family: str | None = None) -> Options:
+def check_options(options: Options, known: Mapping[str, Option], what: str, family: Family | None = None) -> Options:
     """The same options with values in canonical form; an error at the first that is unknown or malformed.
 
-    What begins with `family` is not ours to know.
+    The options of `family` are not ours to know.
     """
     checked: dict[str, Given] = {}
     for name, given in options.given.items():
-        if family is not None and name.startswith(family) and len(name) > len(family):
-            known = {**known, name: Option()}
+        if family is not None and family.has(name):
+            known = {**known, name: family.option(name)}
         if name not in known:
             help = suggest(name, _alike(name, known))
             raise error_at(options.sql, given.key_token, f"unknown option '{name}' of {what}", help)
@@ -271,40 +167,62 @@ def _alike(name: str, known: Mapping[str, Option]) -> list[str]:
     ]
 
 
+_Role = TypeVar("_Role", Reads, Writes, LooksUp)
+
+
 def check_connector(
-    options: Options, common: Mapping[str, Option], connectors: Mapping[str, Connector], at: Token
+    options: Options, common: Mapping[str, Option], connectors: Mapping[str, _Role], at: Token
 ) -> tuple[str, Options]:
     """The connector's name and the checked options of it and of `common`; `at` is where a missing one is reported."""
     name = (options.text("connector") or "embedded").lower()
     if name not in connectors:
         raise options.error("connector", f"unknown connector '{name}'", suggest(name, connectors))
     connector = connectors[name]
-    known = {**common, **connector.options}
-    checked = check_options(options, known, f"the connector '{name}'", connector.family)
-    one_of = () if any(checked.text(each) for each in connector.one_of) else connector.one_of[:1]
-    for required in (*connector.required, *one_of):
-        if not checked.text(required):
+    checked = check_options(options, {**common, **connector.options}, f"the connector '{name}'", connector.family)
+    _check_required(checked, connector, name, at)
+    _check_exclusive(checked, connector)
+    _check_format(checked, connector)
+    _check_together(checked, connector, name)
+    return name, checked
+
+
+def _check_required(options: Options, connector: Reads | Writes | LooksUp, name: str, at: Token) -> None:
+    one_of = () if any(options.text(each) for each in connector.one_of) else connector.one_of[:1]
+    for required in (*(each for each, option in connector.options.items() if option.is_required), *one_of):
+        if not options.text(required):
             raise error_at(
                 options.sql,
                 at,
                 f"the connector '{name}' needs the option '{required}'",
                 f"add '{required}' = '...' to WITH (...)",
             )
-    _check_exclusive(checked, connector)
-    format = checked.text("format") or "json"
-    for key in checked.given:
+
+
+def _check_format(options: Options, connector: Reads | Writes | LooksUp) -> None:
+    format = options.text(FORMAT) or connector.format
+    for key, given in options.given.items():
         only = connector.options[key].only_format if key in connector.options else None
         if only is not None and only != format:
             raise error_at(
                 options.sql,
-                checked.given[key].key_token,
+                given.key_token,
                 f"the option '{key}' is for format '{only}', not '{format}'",
                 f"set 'format' = '{only}', or leave it out",
             )
-    return name, checked
 
 
-def _check_exclusive(options: Options, connector: Connector) -> None:
+def _check_together(options: Options, connector: Reads | Writes | LooksUp, name: str) -> None:
+    own = own_options(options, connector)
+    try:
+        connector.check(f"the connector '{name}'", own)
+    except OptionError as error:
+        named = [each for each in own if f"'{each}'" in error.message and each in options.given]
+        if not named:
+            raise
+        raise error_at(options.sql, options.given[named[0]].key_token, error.message, error.help) from None
+
+
+def _check_exclusive(options: Options, connector: Reads | Writes | LooksUp) -> None:
     for key, option in connector.options.items():
         other = option.instead_of
         if key in options.given and other in options.given:
@@ -341,7 +259,7 @@ def _check_shedding(options: Options, spec: AdmissionSpec) -> None:
     if not spec.throttles:
         return
     connector = options.text("connector") or "embedded"
-    if connector.lower() not in PACED:
+    if not SOURCES[connector.lower()].is_paced:
         raise options.error(
             "shed.policy",
             f"the connector '{connector}' gives rows at its own pace, and cannot be throttled",
@@ -356,18 +274,11 @@ def _check_shedding(options: Options, spec: AdmissionSpec) -> None:
             )
 
 
-PACED = ("embedded", "files", "kafka")  # connectors of which a batch can take as much as it wants
-
-
-def own_options(options: Options, connector: Connector) -> dict[str, str]:
+def own_options(options: Options, connector: Reads | Writes | LooksUp) -> dict[str, str]:
     """The options that the connector itself reads, sorted by name."""
-    own = {
-        key: given.value
-        for key, given in options.given.items()
-        if key in connector.options or (connector.family is not None and key.startswith(connector.family))
-    }
-    if "format" in connector.options:
-        own.setdefault("format", "json")
+    own = {key: given.value for key, given in options.given.items() if connector.option(key) is not None}
+    if connector.format is not None:
+        own.setdefault(FORMAT, connector.format)
     return dict(sorted(own.items()))
 
 
@@ -389,10 +300,12 @@ def _value(cursor: Cursor) -> tuple[str, Token]:
     raise cursor.expected("a value in quotes", "write 'key' = 'value'")
 
 
-def refuse_secrets(options: Mapping[str, str], what: str) -> None:
+def refuse_secrets(options: Mapping[str, str], connector: Reads | Writes | LooksUp, what: str) -> None:
     """An error if an option of a connector holds a password in clear: a checkpoint would keep it."""
     for name, value in options.items():
-        if any(secret_places(f"{name}={value}")):
+        declared = connector.option(name)
+        is_clear = declared is not None and declared.is_secret and PLACEHOLDER.fullmatch(value) is None
+        if is_clear or any(secret_places(f"{name}={value}")):
             raise OptionError(f"{what} has a password in its option '{name}', which a checkpoint would keep", help=HELP)
 
 
@@ -412,9 +325,9 @@ def _canonical(options: Options, name: str, option: Option) -> str:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
         if option.kind == "span" and parsed == 0:
             raise options.error(name, f"option '{name}' is a duration above zero", f"write '{name}' = '2 seconds'")
-    elif option.kind == "position":
+    elif option.kind in _PARSERS:
         try:
-            parse_position(value)
+            _PARSERS[option.kind](value)
         except OptionError as error:
             raise options.error(name, f"option '{name}': {error.message}", error.help) from None
     elif option.kind == "count":
@@ -428,6 +341,17 @@ def _canonical(options: Options, name: str, option: Option) -> str:
                 name, f"option '{name}' is at most {option.most}, not {digits}", f"write '{name}' = '{option.most}'"
             )
         return str(int(value))
+    elif option.kind == "keep":
+        if value.lower() in KEEP_WORDS:
+            return value.lower()
+        try:
+            kept = parse_duration(value)
+        except OptionError:
+            kept = 0
+        if kept == 0:
+            raise options.error(
+                name, f"option '{name}' is all, none or a duration, not '{value}'", f"write '{name}' = '7 days'"
+            )
     elif option.kind == "flag":
         if value.lower() not in ("true", "false"):
             raise options.error(name, f"option '{name}' is true or false, not '{value}'", f"write '{name}' = 'true'")

@@ -88,9 +88,10 @@ def _parse(span: Span) -> Statement:
     if cursor.accept("SHOW"):
         return _parse_show(cursor)
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
+        is_extended = len(span.tokens) > 2 and cursor.accept("EXTENDED")
         name, _ = cursor.name("the name of a source, stream, sink, table or view")
         cursor.end()
-        return Describe(span.text, name)
+        return Describe(span.text, name, is_extended)
     if cursor.accept("REFRESH"):
         cursor.expect("TABLE", help="write REFRESH TABLE name")
         name, _ = cursor.name("the name of a table")

@@ -115,6 +115,7 @@ class Show:
 class Describe:
     text: str
     name: str
+    is_extended: bool = False  # with the options of its connector
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,12 +38,12 @@ def replacing(path: Path, private: bool = True) -> Iterator[Path]:
         temporary.rename(path)
         sync_folder(path.parent)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _unwritable(path: Path, error: OSError) -> StorageError:
+def unwritable(path: Path, error: OSError) -> StorageError:
     reason = os.strerror(error.errno) if error.errno else str(error)
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     remedy = "free some space" if is_full else "fix the cause"

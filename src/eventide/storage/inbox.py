@@ -11,6 +11,9 @@ sources of the stream.
 | wake | close what the watermark has passed: after a restart Spark waits for new data before it does |
 | flush | emit everything that has begun by event time `at` |
 | tick | processing time has reached `at` |
+| manifest | the number of the manifest, `at`: accounts tell which were taken in |
+
+A manifest is deleted when the batch that took it in has ended for good, except for the newest ones.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from eventide.storage.spool import Spool
 SPARK_SCHEMA = "source string, kind string, number long, at long"
 KEPT_MANIFESTS = 64
 END = "end"  # the last entry of a manifest: how many come before it
+MANIFEST = "manifest"
 STREAM_KINDS = ("wake", "flush", "tick")  # these belong to no source, and reach all shards
 
 
@@ -59,7 +63,10 @@ class Inbox:
         self.folder.mkdir(parents=True, exist_ok=True)
         manifests = self._manifests()
         self._last = int(manifests[-1].stem) if manifests else 0
-        self.positions: dict[str, int] = self._read_positions(manifests)
+        self._published = deque((int(path.stem), _positions(path)) for path in manifests)  # what is not settled
+        self.positions: dict[str, int] = self._published[-1][1] if self._published else {}
+        self.settled: dict[str, int] = {}  # the newest item of each source that no batch will ask for again
+        self._kept: deque[int] = deque()  # manifests that are settled, and still there
         self._sent: deque[tuple[int, int]] = deque()  # when, and how many bytes; what no batch has taken yet
 
     def publish(self, entries: list[Entry]) -> None:
@@ -71,13 +78,13 @@ class Inbox:
             if entry.source is not None and entry.number is not None:
                 positions[entry.source] = max(entry.number, positions.get(entry.source, 0))
         latest = [Entry("position", source, number) for source, number in positions.items()]
-        end = Entry(END, None, len(entries) + len(latest))
-        lines = [json.dumps(asdict(entry)) for entry in [*entries, *latest, end]]
+        own = Entry(MANIFEST, at=self._last + 1)
+        end = Entry(END, None, len(entries) + 1 + len(latest))
+        lines = [json.dumps(asdict(entry)) for entry in [*entries, own, *latest, end]]
         write_bytes(self.folder / f"{self._last + 1:012d}.json", "\n".join(lines).encode())
-        self._last, self.positions = (
-            self._last + 1,
-            positions,
-        )  # only now: after a failed write, the same number must be tried again
+        # only now: after a failed write, the same number must be tried again
+        self._last, self.positions = self._last + 1, positions
+        self._published.append((self._last, positions))
 
     def publish_new(
         self, spools: Mapping[str, Spool], outputs: Mapping[str, Output], now: int = 0, budget: int | None = None
@@ -136,20 +143,26 @@ class Inbox:
         }
         return {source: sum(sizes) for source, sizes in found.items() if sizes}
 
-    def forget_old(self) -> None:
-        """Delete the manifests; call it only when the stream has taken in all of them."""
-        for path in self._manifests()[:-KEPT_MANIFESTS]:
-            path.unlink(missing_ok=True)
+    def settle_all(self) -> None:
+        """The stream has taken in everything, and no batch is under way."""
+        self.settle(self._last)
+
+    def settle(self, number: int) -> None:
+        """Manifests up to `number` were taken in by batches that have ended for good. Delete them but for the newest,
+        which Spark looks at when the query starts again.
+        """
+        while self._published and self._published[0][0] <= number:
+            settled, self.settled = self._published.popleft()
+            self._kept.append(settled)
+        while len(self._kept) + len(self._published) > KEPT_MANIFESTS and self._kept:
+            (self.folder / f"{self._kept.popleft():012d}.json").unlink(missing_ok=True)
 
     def _manifests(self) -> list[Path]:
         return sorted(self.folder.glob("[0-9]*.json"))
 
-    @staticmethod
-    def _read_positions(manifests: list[Path]) -> dict[str, int]:
-        entries: list[dict[str, Any]] = []
-        for manifest in manifests:
-            entries = _checked(manifest)
-        return {entry["source"]: entry["number"] for entry in entries if entry["kind"] == "position"}
+
+def _positions(manifest: Path) -> dict[str, int]:
+    return {entry["source"]: entry["number"] for entry in _checked(manifest) if entry["kind"] == "position"}
 
 
 def _checked(manifest: Path) -> list[dict[str, Any]]:

@@ -28,6 +28,14 @@ class Spool:
         """The number of the newest item, 0 if there is none."""
         return max((int(path.stem) for path in self.folder.glob("[0-9]*.*")), default=0)
 
+    def forget(self, upto: int, before: int) -> None:
+        """Delete items up to `upto` that came before that time, in microseconds; the newest stays, for its number."""
+        upto = min(upto, self.last() - 1)
+        for path in sorted(self.folder.glob("[0-9]*.*"), key=lambda path: int(path.stem)):
+            if int(path.stem) > upto or path.stat().st_mtime_ns // 1000 >= before:
+                break
+            path.unlink(missing_ok=True)
+
     def rows_path(self, number: int) -> Path:
         return self.folder / f"{number:012d}.arrow"
 

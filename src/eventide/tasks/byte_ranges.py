@@ -24,14 +24,14 @@ class FileRange:
         return self.path.endswith(COMPRESSED)
 
 
-def dealt_out(files: Iterable[FileRange], tasks: int) -> list[list[FileRange]]:
-    """The ranges of each task, in file order. A compressed file cannot be split."""
+def dealt_out(files: Iterable[FileRange], tasks: int, splits: bool = True) -> list[list[FileRange]]:
+    """The ranges of each task, in file order. A compressed file cannot be split; others only if `splits`."""
     files = list(files)
     share = max(-(-sum(file.length for file in files) // tasks), _LEAST)
     dealt: list[list[FileRange]] = [[]]
     room = share
     for file in files:
-        for part in _cut(file, room, share):
+        for part in _cut(file, room, share) if splits else (file,):
             if room <= 0:
                 dealt.append([])
                 room = share

@@ -25,6 +25,7 @@ from eventide.eventtime.resolution import (
     IS_FUTURE,
     IS_UNDECODABLE,
     IS_UNPARSEABLE,
+    LEFT_OUT,
     ORDER,
 )
 from eventide.eventtime.time_range import EARLIEST_US, LATEST_US
@@ -33,9 +34,12 @@ from eventide.kernels.prefold import TimeBound
 from eventide.kernels.vector.columns import column
 from eventide.kernels.vector.text import is_readable, is_utf8, readable
 from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.csv_lines import CsvLines
+from eventide.tasks.digits import Mask, Places
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.file_errors import naming_file
-from eventide.tasks.json_lines import JsonLines, Piece, RawLines, iso_times
+from eventide.tasks.iso_times import iso_times
+from eventide.tasks.json_lines import JsonLines, Piece, RawLines
 from eventide.tasks.messages import Messages
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
@@ -47,6 +51,7 @@ _MOST_ROWS = 1_000_000  # that a task collects before it packs them
 _FILE_BITS = 44  # in an order of arrival: the place in the file is below them, the file's number above
 
 
+Packed: TypeAlias = tuple[tuple[str, Expression], ...]
 Received: TypeAlias = int | Callable[[], pa.Array]  # when rows came, in microseconds: all at once, or each, if asked
 
 
@@ -54,8 +59,9 @@ Received: TypeAlias = int | Callable[[], pa.Array]  # when rows came, in microse
 class Arrival:
     """Consecutive rows as they came: decoded, or as lines that only Spark can judge.
 
-    `first` numbers the first of them in the order of arrival, `where` says in words where they were found, `lane` from
-    which partition they came. `beside` has columns that lines take with them.
+    `first` numbers the first of them in the order of arrival, and `places` the others from there on; without, they are
+    consecutive. `where` says in words where they were found, `lane` from which partition they came. `beside` has
+    columns that lines take with them. `whole` gives chosen rows with all columns, where `rows` lacks some.
     """
 
     rows: pa.Table | None
@@ -66,6 +72,12 @@ class Arrival:
     lane: str | None = None
     beside: pa.Table | None = None
     place: Callable[[int], str] | None = None  # of each row, in words, for one that has a problem
+    places: Places | None = None
+    whole: Callable[[Mask], pa.Table] | None = None
+
+    def numbers(self, count: int) -> pa.Array:
+        """The order of arrival."""
+        return pa.array(np.arange(self.first, self.first + count) if self.places is None else self.first + self.places)
 
 
 @dataclass(frozen=True)
@@ -122,10 +134,10 @@ class FusedScan:
     row.
     """
 
-    reader: JsonLines | RawLines | RowGroups | Messages
+    reader: JsonLines | RawLines | CsvLines | RowGroups | Messages
     resolution: Resolution
     condition: Expression | None
-    packed: tuple[tuple[str, Expression], ...]
+    packed: Packed
     packing: Packing
     identity: Expression | None = None
     numbered: bool = False  # whether the kernel must know the order in which rows arrived
@@ -151,11 +163,9 @@ class FusedScan:
                     return
                 yield self._left_to_spark(arrival)
                 continue
-            rows = self._arrivals(arrival.rows, arrival, at)
-            if self.packing.lanes:
-                rows = rows.append_column(LANE, pa.repeat(pa.scalar(arrival.lane), rows.num_rows))
-            held.append(rows)
-            count += rows.num_rows
+            for rows in self._arrivals(arrival.rows, arrival, at, bound):
+                held.append(rows)
+                count += rows.num_rows
             if count >= _MOST_ROWS:
                 yield self._packed(held, task, bound, place)
                 held, count, place = [], 0, place + count
@@ -170,15 +180,19 @@ class FusedScan:
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
             for piece in naming_file(file.path, self._pieces(file)):
-                first = (file.number << _FILE_BITS) + piece.at
-                yield Arrival(piece.rows, piece.lines, received, first, f"{file.path}, from byte {piece.at}")
+                first = (file.number << _FILE_BITS) + (piece.at if piece.places is None else 0)
+                where = f"{file.path}, from byte {piece.at}"
+                yield Arrival(piece.rows, piece.lines, received, first, where, places=piece.places, whole=piece.whole)
 
     def _pieces(self, file: FileRange) -> Iterator[Piece]:
         if os.path.getsize(file.path) and not isinstance(self.reader, Messages):  # an empty file has no rows
             yield from self.reader.read(file)
 
-    def _arrivals(self, rows: pa.Table, arrival: Arrival, at: int) -> pa.Table:
-        """The rows that pass the filters, with the columns that the operator gets; of a source with limits all rows."""
+    def _arrivals(self, rows: pa.Table, arrival: Arrival, at: int, bound: TimeBound | None) -> Iterator[pa.Table]:
+        """The rows that pass the filters, with the columns that the operator gets; of a source with limits all rows.
+
+        Those that cannot be late come without the columns that only late rows need.
+        """
         undecodable = _not_utf8(rows)
         rows = rows if undecodable is None else readable(rows)
         ts, how, detail = self.resolution.resolved(rows, arrival.received, at)
@@ -190,21 +204,47 @@ class FusedScan:
             detail = _with_places(detail, arrival.place)
         columns = {TS: ts, HOW: how, DETAIL: detail}
         if self.numbered:
-            columns[SEQ] = pa.array(np.arange(arrival.first, arrival.first + rows.num_rows))
+            columns[SEQ] = arrival.numbers(rows.num_rows)
+        if self.packing.surveying is not None:
+            columns[ARRIVED] = _each(arrival.received, rows.num_rows)
+        if self.packing.lanes:
+            columns[LANE] = pa.repeat(pa.scalar(arrival.lane), rows.num_rows)
+        known = pa.table(columns)
+        needy = self.packing.needs_originals(known, bound)
+        if needy is None:
+            if arrival.whole is not None:
+                rows = arrival.whole(np.ones(rows.num_rows, np.bool_))
+            yield self._with_columns(rows, known, undecodable, at, self.packed)
+            return
+        if not needy.all():
+            chosen = None if not needy.any() else pa.array(~needy)
+            sparing = tuple(each for each in self.packed if each[0] not in self.packing.late_only)
+            yield self._with_columns(*_chosen(chosen, rows, known, undecodable), at, sparing)
+        if needy.any():
+            chosen = None if needy.all() and arrival.whole is None else pa.array(needy)
+            some, known, undecodable = _chosen(chosen, rows, known, undecodable)
+            yield self._with_columns(
+                some if arrival.whole is None else arrival.whole(needy), known, undecodable, at, self.packed
+            )
+
+    def _with_columns(
+        self, rows: pa.Table, known: pa.Table, undecodable: pa.Array | None, at: int, packed: Packed
+    ) -> pa.Table:
+        """What is known of rows, and what is packed of them; those that the filters keep."""
+        columns = {name: column(known, name) for name in known.column_names}
         if self.identity is not None:
             columns[DEDUP] = evaluate(self.identity, rows)
-        columns.update({name: evaluate(expression, rows) for name, expression in self.packed})
+        columns.update({name: evaluate(expression, rows) for name, expression in packed})
         keeps = None if self.condition is None else evaluate(self.condition, rows)
         if keeps is not None and undecodable is not None:
             keeps = pc.or_kleene(keeps, undecodable.is_valid())
         if self.packing.surveying is not None:
-            columns[ARRIVED] = _each(arrival.received, rows.num_rows)
             columns[KEPT] = _all(True, rows.num_rows, pa.bool_()) if keeps is None else pc.fill_null(keeps, False)
             if NOW in self.packing.surveying.columns:
                 columns[NOW], columns[PRIORITY] = _all(at, rows.num_rows), pa.nulls(rows.num_rows, pa.string())
             return pa.table(columns)
         arrivals = pa.table(columns)
-        return arrivals if keeps is None else arrivals.filter(keeps)
+        return arrivals if keeps is None else _kept(arrivals, keeps)
 
     def _undecoded(self, where: str) -> pa.RecordBatch:
         """Tells that there are lines that only Spark can judge, and nobody behind the scan to do it."""
@@ -216,7 +256,7 @@ class FusedScan:
         columns = {
             ROW: pa.array(arrival.lines, pa.binary()),
             RECEIVED: _each(arrival.received, count),
-            "seq": pa.array(np.arange(arrival.first, arrival.first + count)),
+            "seq": arrival.numbers(count),
         }
         if arrival.beside is not None:
             columns.update({name: column(arrival.beside, name) for name in arrival.beside.column_names})
@@ -224,7 +264,36 @@ class FusedScan:
         return pa.RecordBatch.from_arrays(arrays, schema=self.scanned)
 
     def _packed(self, held: list[pa.Table], task: int, bound: TimeBound | None, place: int) -> pa.RecordBatch:
-        return as_batch(self.packing.pack(pa.concat_tables(held).combine_chunks(), task, bound, place), self.scanned)
+        """Rows with all columns, and rows without those that only late ones need, apart."""
+        whole = [rows for rows in held if rows.num_columns == max(each.num_columns for each in held)]
+        sparing = [rows for rows in held if rows.num_columns < whole[0].num_columns]
+        packed = self.packing.pack(pa.concat_tables(whole).combine_chunks(), task, bound, place)
+        if sparing:
+            packed += self.packing.pack(pa.concat_tables(sparing).combine_chunks(), task, bound, place)
+        return as_batch(packed, self.scanned)
+
+
+def _chosen(
+    chosen: pa.Array | None, rows: pa.Table, known: pa.Table, undecodable: pa.Array | None
+) -> tuple[pa.Table, pa.Table, pa.Array | None]:
+    if chosen is None:
+        return rows, known, undecodable
+    return rows.filter(chosen), known.filter(chosen), None if undecodable is None else undecodable.filter(chosen)
+
+
+def _kept(rows: pa.Table, keeps: pa.Array) -> pa.Table:
+    """The rows that the filters keep, and the newest of the others if it is newer: its time counts all the same."""
+    kept = rows.filter(keeps)
+    newest, newest_kept = (
+        pc.max(column(each, TS).filter(pc.equal(column(each, HOW), DECLARED))).as_py() for each in (rows, kept)
+    )
+    if newest is None or newest == newest_kept:
+        return kept
+    place = pc.index(column(rows, TS), newest).as_py()
+    left_out = rows.slice(place, 1).set_column(
+        rows.column_names.index(HOW), HOW, pa.array([LEFT_OUT], rows.schema.field(HOW).type)
+    )
+    return pa.concat_tables([kept, left_out])
 
 
 def _judged(applies: Mapping[int, pa.Array | bool]) -> pa.Array:

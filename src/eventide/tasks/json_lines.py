@@ -1,12 +1,13 @@
-"""JSON lines read inside a task: whole blocks at a time by Arrow's parser, and what it refuses left to Spark's.
+"""JSON lines read inside a task: whole blocks at a time, and what nobody here is sure about left to Spark.
 
-Arrow's parser is stricter than Spark's. What it accepts means the same to both, provided that every line is one object;
-a piece that it refuses is split into smaller and smaller ones, until only a few lines are left to Spark.
+Lines that differ only in their values are read by `uniform_lines`, the others by Arrow's parser. It is stricter than
+Spark's: what it accepts means the same to both, provided that every line is one object; a piece that it refuses is
+split into smaller and smaller ones, until only a few lines are left to Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,13 +18,16 @@ import pyarrow.json as pj
 from eventide.kernels.vector.columns import whole
 from eventide.kernels.vector.text import is_utf8
 from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.digits import Mask, Places
 from eventide.tasks.expressions import TYPES
-from eventide.tasks.integer_lines import may_be_uniform, uniform_rows
+from eventide.tasks.iso_times import iso_times
 from eventide.tasks.line_blocks import blocks
-from eventide.tasks.struct_types import fields_of
+from eventide.tasks.struct_types import arrow_type, element_of, fields_of
+from eventide.tasks.uniform_lines import Alike, read_again, sorted_lines
 
 _PARSED_AT_ONCE = 1 << 20
 _FEW = 64  # so few lines are not worth splitting
+_LITTLE = 1 << 12  # bytes: for so few the parser is faster
 _PIECES = 8
 _NEW_LINE = ord("\n")
 _DEEPEST = 1000  # levels of nesting, and characters of a number, that Spark's parser takes
@@ -33,70 +37,99 @@ _LONGEST_NAME = 50_000
 _ANY_COLUMN = pa.schema(
     [("", pa.string())]
 )  # of lines of which no column is wanted, and which must be JSON all the same
-_ISO = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?$"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive rows of a file: decoded, or as lines. `at` orders the pieces of a file."""
+    """Rows of a file: decoded, or as lines. `at` orders the pieces of a file, `places` orders their rows if they are
+    not consecutive.
+
+    `whole` gives chosen rows with all their columns, where `rows` has only those that are wanted of every row.
+    """
 
     at: int
     rows: pa.Table | None
     lines: list[bytes]
+    places: Places | None = None
+    whole: Callable[[Mask], pa.Table] | None = None
 
 
 @dataclass(frozen=True)
 class JsonLines:
-    """`columns` by name and type, as in TYPES or structs of such; `iso` names a text column that must hold ISO 8601
-    times.
+    """`columns` by name and type, as in TYPES or structs or arrays of such; `iso` names a text column that must hold
+    ISO 8601 times. Only the `wanted` columns need be there in all rows, if that saves something; None: all are.
     """
 
     columns: tuple[tuple[str, str], ...]
     iso: str | None = None
+    wanted: frozenset[str] | None = None
 
     def read(self, part: FileRange) -> Iterator[Piece]:
         """The lines that begin in this range."""
-        are_uniform = True
+        are_alike = True
         for at, block in blocks(part):
             block = block if block.endswith(b"\n") else block + b"\n"
-            rows = None
-            if are_uniform and may_be_uniform(self.columns, block):
-                rows = uniform_rows(self.columns, block)
-                are_uniform = rows is not None
-            yield from self._decoded(at, block) if rows is None else (Piece(at, rows, []),)
+            if not are_alike or len(block) < _LITTLE or b"\r" in block or not is_utf8(block):
+                yield from self._decoded(block, at + np.arange(block.count(b"\n")))
+                continue
+            found = sorted_lines(self.columns, self._wanted, block, self._is_sure)
+            yield from (self._alike(at, block, each) for each in found.read)
+            if len(found.rest_places):
+                yield from self._decoded(found.rest, at + found.rest_places)
+                are_alike = sum(len(each.places) for each in found.read) > len(found.rest_places)
 
-    def _decoded(self, at: int, text: bytes) -> Iterator[Piece]:
-        """`text` ends with the end of a line."""
-        count = text.count(b"\n")
-        if not _is_one_object_a_line(text, count):
+    @property
+    def _wanted(self) -> Collection[str]:
+        return {name for name, _ in self.columns} if self.wanted is None else self.wanted
+
+    def _is_sure(self, rows: pa.Table) -> bool:
+        return self.iso is None or iso_times(whole(rows[self.iso])) is not None
+
+    def _alike(self, at: int, block: bytes, alike: Alike) -> Piece:
+        places, first = alike.places + at, int(alike.places[0]) + at
+        if self.wanted is None:
+            return Piece(first, alike.rows, [], places)
+        return Piece(first, alike.rows, [], places, lambda chosen: read_again(self.columns, block, alike, chosen))
+
+    def _decoded(self, text: bytes, places: Places) -> Iterator[Piece]:
+        """`text` ends with the end of a line; `places` are those of its lines."""
+        if not _is_one_object_a_line(text, len(places)):
             lines = [line.strip(b" \t") for line in text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
-            odd = [line for line in lines if line and not (line.startswith(b"{") and line.endswith(b"}"))]
+            if len(lines) != len(places) + 1:  # more lines than were counted by their usual ends
+                places = places[0] + np.arange(len(lines))
+            is_object = [line.startswith(b"{") and line.endswith(b"}") for line in lines]
+            odd = [number for number, line in enumerate(lines) if line and not is_object[number]]
             if odd:
-                yield Piece(at, None, odd)
-            objects = [line for line in lines if line.startswith(b"{") and line.endswith(b"}")]
-            text, count = b"\n".join(objects), len(objects)
-        if count:
-            yield from self._pieces(at, text, count)
+                yield Piece(int(places[odd[0]]), None, [lines[number] for number in odd], places[odd])
+            objects = [number for number, fits in enumerate(is_object) if fits]
+            text, places = b"\n".join(lines[number] for number in objects), places[objects]
+        if len(places):
+            yield from self._pieces(text, places)
 
-    def _pieces(self, at: int, text: bytes, count: int) -> Iterator[Piece]:
+    def _pieces(self, text: bytes, places: Places) -> Iterator[Piece]:
+        count, first = len(places), int(places[0])
         rows = self._parsed(text, count)
         if rows is not None:
-            yield Piece(at, rows, [])
+            yield Piece(first, rows, [], places)
         elif count <= _FEW:
-            yield Piece(at, None, text.removesuffix(b"\n").split(b"\n"))
+            yield Piece(first, None, text.removesuffix(b"\n").split(b"\n"), places)
         else:
             lines = text.removesuffix(b"\n").split(b"\n")
             step = -(-count // _PIECES)
-            for first in range(0, count, step):
-                part = lines[first : first + step]
-                yield from self._pieces(at + first, b"\n".join(part), len(part))
+            for begin in range(0, count, step):
+                yield from self._pieces(b"\n".join(lines[begin : begin + step]), places[begin : begin + step])
 
     def rows_of(self, text: bytes, count: int) -> pa.Table | None:
         """The rows of so many lines, each with its end; None if Spark might see them differently."""
         if text.count(b"\n") != count or not _is_one_object_a_line(text, count):
             return None
-        rows = uniform_rows(self.columns, text) if may_be_uniform(self.columns, text) else None
-        return self._parsed(text, count) if rows is None else rows
+        if not is_utf8(text):
+            return None
+        if len(text) >= _LITTLE:
+            found = sorted_lines(self.columns, {name for name, _ in self.columns}, text, self._is_sure)
+            if len(found.rest_places) == 0 and len(found.read) == 1:
+                return found.read[0].rows
+        return self._parsed(text, count)
 
     def _parsed(self, text: bytes, count: int) -> pa.Table | None:
         """The rows, or None if Spark might see them differently."""
@@ -115,9 +148,7 @@ class JsonLines:
 
     def _judged(self, rows: pa.Table) -> pa.Table | None:
         arrays = [_judged(whole(rows[name]), type) for name, type in self.columns]
-        if any(array is None for array in arrays):
-            return None
-        if self.iso is not None and iso_times(whole(rows[self.iso])) is None:
+        if any(array is None for array in arrays) or not self._is_sure(rows):
             return None
         return pa.table(arrays, names=[name for name, _ in self.columns])
 
@@ -136,9 +167,11 @@ class RawLines:
 
 def _as_written(type: str) -> pa.DataType:
     """What Arrow reads a column as: times are text, whose spelling we judge ourselves."""
-    fields = fields_of(type)
+    fields, element = fields_of(type), element_of(type)
     if fields:
         return pa.struct([(name, _as_written(kind)) for name, kind in fields])
+    if element is not None:
+        return pa.list_(pa.field("element", _as_written(element)))
     return pa.string() if type == "timestamp" else TYPES[type]
 
 
@@ -148,7 +181,9 @@ def _judged(values: pa.Array, type: str) -> pa.Array | None:
         return iso_times(values)
     if type == "double":
         return None if _is_doubtful(values) else values
-    fields = fields_of(type)
+    fields, element = fields_of(type), element_of(type)
+    if element is not None:
+        return _judged_list(values, type, element)
     if not fields:
         return values
     inner = [_judged(part, kind) for part, (_, kind) in zip(values.flatten(), fields, strict=True)]
@@ -157,19 +192,13 @@ def _judged(values: pa.Array, type: str) -> pa.Array | None:
     return pa.StructArray.from_arrays(inner, names=[name for name, _ in fields], mask=values.is_null())
 
 
-def iso_times(text: pa.Array) -> pa.Array | None:
-    """ISO 8601 in its plain form, with or without a zone; None unless every value has it. Without a zone: UTC."""
-    if not pc.all(pc.match_substring_regex(text, _ISO), skip_nulls=True, min_count=0).as_py():
+def _judged_list(values: pa.Array, type: str, element: str) -> pa.Array | None:
+    inner = _judged(values.flatten(), element)
+    if inner is None:
         return None
-    zoned = pc.fill_null(pc.match_substring_regex(text, r"(Z|[+-]\d\d:\d\d)$"), True)
-    try:
-        if pc.all(zoned).as_py():
-            return text.cast(TYPES["timestamp"])
-        if not pc.any(zoned.filter(text.is_valid())).as_py():
-            return text.cast(pa.timestamp("us")).cast(TYPES["timestamp"])
-    except pa.ArrowInvalid:
-        return None
-    return None
+    sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
+    offsets = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
+    return pa.ListArray.from_arrays(offsets, inner, type=arrow_type(type), mask=values.is_null())
 
 
 def _is_one_object_a_line(text: bytes, lines: int) -> bool:

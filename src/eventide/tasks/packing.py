@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, PROBLEMS
+from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, LEFT_OUT, PROBLEMS
 from eventide.eventtime.time_range import SHIFT_US
 from eventide.kernels.contract import CLAIM, DETAIL, PROBLEM, TS
 from eventide.kernels.prefold import Prefold, TimeBound
 from eventide.kernels.vector.columns import column, normalised
 from eventide.kernels.vector.hashing import hash_rows
+from eventide.kernels.windows.grid import latest
 
 if TYPE_CHECKING:
     from eventide.tasks.surveying import Surveying
@@ -159,6 +160,31 @@ class Packing:
     told: bool = False  # rows allow no watermark: it comes beside them
     lanes: bool = False  # rows have a LANE, and tell what watermark each allows
     surveying: Surveying | None = None  # of a source with limits
+    late_only: frozenset[str] = frozenset()  # columns that only a row needs that is late, or has a problem
+    horizon: int = 0  # how far behind the watermark, in microseconds, a row may be that the operator still takes
+
+    def needs_originals(self, rows: pa.Table, bound: TimeBound | None) -> npt.NDArray[np.bool_] | None:
+        """Which rows may need the columns that only late rows need; None: as far as is known, all."""
+        if not self.late_only or bound is None:
+            return None
+        if HOW in rows.column_names:
+            needy = np.asarray(pc.greater(column(rows, HOW), FROM_PROCESSING))
+        elif PROBLEM in rows.column_names:
+            needy = np.asarray(column(rows, PROBLEM).is_valid())
+        else:
+            needy = np.zeros(rows.num_rows, np.bool_)
+        line = latest(bound.watermark, None if bound.flushed is None else bound.flushed + self.horizon)
+        return needy if line is None else needy | np.asarray(pc.less_equal(column(rows, TS), line).fill_null(True))
+
+    def _sparing(self, rows: pa.Table, bound: TimeBound | None) -> list[pa.Table]:
+        """The rows, those that cannot be late without what only late ones need."""
+        spared = [name for name in rows.column_names if name in self.late_only]
+        needy = self.needs_originals(rows, bound) if spared else None
+        if needy is None or needy.all():
+            return [rows]
+        if not needy.any():
+            return [rows.drop_columns(spared)]
+        return [rows.filter(pa.array(needy)), rows.filter(pa.array(~needy)).drop_columns(spared)]
 
     def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None, place: int = 0) -> list[dict[str, Any]]:
         """`task` numbers the task, for rows that may go anywhere; `place` is how many of its rows came before these.
@@ -169,15 +195,19 @@ class Packing:
         how = column(rows, HOW)
         times = self._times(rows, how)
         lanes = self._lanes(rows, how) if self.lanes else []
+        rows, how, some_left_out = _taken(rows, how)
         rows, facts = _judged(rows, how)
         if self.carried is not None or self.lanes:
             rows = rows.drop_columns([name for name in (self.carried, LANE) if name in rows.column_names])
         packed: list[dict[str, Any]] = []
         if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
             packed, rows = self._folded(self.prefold, rows, bound, task)
-        packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(rows, task)]
+        for some in self._sparing(rows, bound):
+            packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(some, task)]
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
+        if some_left_out and not packed:
+            packed = [{"shard": self.numbers[0]}]  # nothing but the time of rows that the query does not take
         return [*[{**times, **row} for row in packed], *lanes]
 
     def _lanes(self, rows: pa.Table, how: pa.Array) -> list[dict[str, Any]]:
@@ -230,7 +260,7 @@ class Packing:
     def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:
         """For each row the watermark that it allows; NULL where it allows none."""
         own = pc.subtract(column(rows, TS), self.lag) if self.carried is None else column(rows, self.carried)
-        is_declared = pc.equal(how, DECLARED)
+        is_declared = _is_declared(how)
         return own if pc.all(is_declared).as_py() else pc.if_else(is_declared, own, pa.scalar(None, pa.int64()))
 
     def _folded(
@@ -272,8 +302,8 @@ class Packing:
         without a time must not make history late.
         """
         ts = column(rows, TS)
-        top: int | None = pc.max(ts.filter(pc.less_equal(how, FROM_PROCESSING))).as_py()
-        declared = pc.equal(how, DECLARED)
+        declared = _is_declared(how)
+        top: int | None = pc.max(ts.filter(pc.or_(declared, pc.less_equal(how, FROM_PROCESSING)))).as_py()
         if self.told:
             claim = None
         elif self.carried is None:
@@ -292,6 +322,18 @@ class Packing:
 def as_batch(packed: list[dict[str, Any]], schema: pa.Schema = PACKED) -> pa.RecordBatch:
     arrays = [pa.array([row.get(field.name) for row in packed], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _is_declared(how: pa.Array) -> pa.Array:
+    return pc.or_(pc.equal(how, DECLARED), pc.equal(how, LEFT_OUT))
+
+
+def _taken(rows: pa.Table, how: pa.Array) -> tuple[pa.Table, pa.Array, bool]:
+    """The rows that the query takes, their HOW, and whether there are others."""
+    if pc.max(how).as_py() != LEFT_OUT:
+        return rows, how, False
+    is_taken = pc.not_equal(how, LEFT_OUT)
+    return rows.filter(is_taken), how.filter(is_taken), True
 
 
 def _judged(rows: pa.Table, how: pa.Array) -> tuple[pa.Table, dict[str, int]]:

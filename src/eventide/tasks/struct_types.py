@@ -1,4 +1,4 @@
-"""Structs whose fields a task can read, by the Spark type that declares them."""
+"""Structs and arrays that a task can read, by the Spark type that declares them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,20 @@ def fields_of(type: str) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, _text(field.args["kind"])) for field in tree.expressions)
 
 
+@lru_cache(maxsize=4096)
+def element_of(type: str) -> str | None:
+    """The type of an array's elements; None for another type."""
+    return type[len("array<") : -1] if type.startswith("array<") and type.endswith(">") else None
+
+
 def arrow_type(type: str) -> pa.DataType | None:
-    """Of a type of TYPES, or of a struct of such; None for what only Spark can read."""
+    """Of a type of TYPES, or of a struct or array of such; None for what only Spark can read."""
     if type in TYPES:
         return TYPES[type]
+    element = element_of(type)
+    if element is not None:
+        inner = arrow_type(element)
+        return None if inner is None else pa.list_(pa.field("element", inner))
     fields = [(name, arrow_type(kind)) for name, kind in fields_of(type)]
     names = {name.lower() for name, _ in fields}
     if not fields or len(names) < len(fields) or any(kind is None for _, kind in fields):
@@ -38,4 +48,6 @@ def _text(type: exp.DataType) -> str:
     if type.this == exp.DataType.Type.STRUCT:
         fields = ",".join(f"`{field.name}`:{_text(field.args['kind'])}" for field in type.expressions)
         return f"struct<{fields}>"
+    if type.this == exp.DataType.Type.ARRAY and len(type.expressions) == 1:
+        return f"array<{_text(type.expressions[0])}>"
     return type.sql(dialect="spark").lower()

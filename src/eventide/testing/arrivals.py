@@ -40,6 +40,7 @@ class Arrival:
     input: int = 0  # the number of the input that it came from
     is_declared: bool = True  # whether its time is the one that was declared, and not a fallback
     rejected: str | None = None  # why the source's limits do not admit it
+    left_out: bool = False  # by WHERE or the like: nothing but its time counts
 
 
 def arrivals_of(
@@ -52,7 +53,7 @@ def arrivals_of(
     tables: Tables | None = None,
 ) -> Iterator[Arrival]:
     """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`. A row that
-    a filter removes takes its token all the same.
+    a filter removes takes its token all the same; of a source without limits its time still counts.
     """
     names = [column.name for column in input.columns]
     for values in rows:
@@ -61,6 +62,8 @@ def arrivals_of(
         stepped = _stepped(input, row, problem, tables or {})
         if not stepped:
             _rejected(limits, time, problem, is_declared, received)
+            if limits is None and problem is None and input.time is None and is_declared:
+                yield Arrival(time, None, {}, {}, watermark, input=number, left_out=True)
         for place, kept in enumerate(stepped):
             original = dict(zip(names, kept.values(), strict=True))
             row = {name.lower(): value for name, value in original.items()}

@@ -123,7 +123,8 @@ class BatchRunner(ABC):
                     step.counts["rejected"] += 1
                     step.side.append(Payload("rejected", arrival.rejected, arrival.time, arrival.original))
                     continue
-                arrivals.append(arrival)
+                if not arrival.left_out:
+                    arrivals.append(arrival)
                 self._observe(generator, input, arrival)
             if advance and input.source.name in advance:
                 generator.advance_to(advance[input.source.name])

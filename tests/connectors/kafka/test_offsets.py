@@ -10,10 +10,11 @@ from eventide.connectors.kafka.offsets import (
     check_progress,
     dealt_out,
     from_json,
+    parse_partitions,
     to_json,
     within,
 )
-from eventide.errors import SourceError
+from eventide.errors import OptionError, SourceError
 
 START: Offsets = {("a", 0): 10, ("a", 1): 0, ("b", 0): 5}
 LATEST: Offsets = {("a", 0): 1010, ("a", 1): 10, ("b", 0): 5}
@@ -81,3 +82,14 @@ def test_topics_are_chosen_by_name_or_by_their_whole_name() -> None:
     assert TopicChoice(("orders", "clicks"), None).chosen(there) == ["orders", "clicks"]
     assert TopicChoice((), "clicks.*").chosen(there) == ["clicks", "clicks-eu"]
     assert TopicChoice((), "click").chosen(there) == []
+
+
+def test_a_choice_of_partitions_takes_those_and_misses_what_is_not_there() -> None:
+    there = [("a", 0), ("a", 1), ("b", 1)]
+    choice = TopicChoice(("a", "b"), None, parse_partitions("1, a:0"))
+    assert [each for each in there if choice.takes(each)] == there and choice.missing(there) is None
+    only = TopicChoice(("a", "b"), None, parse_partitions("b:1"))
+    assert [each for each in there if only.takes(each)] == [("b", 1)]
+    assert TopicChoice(("a",), None, ((None, 7),)).missing(there) == (None, 7)
+    with pytest.raises(OptionError, match="'partitions' cannot be 'x'"):
+        parse_partitions("x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,33 @@ def test_what_only_spark_decodes_and_computes_has_keys_headers_and_places(
     assert db.read("b").fetchall() == [{"body": "olleh", "k": b"two"}, {"body": None, "k": b"two"}]
     (bad,) = db.side_output("b", "error")
     assert bad["error_detail"].startswith(f"topic {texts}, partition 0, offset 2: column body is not UTF-8")
+
+
+def test_avro_from_a_topic_to_a_topic(broker: Broker, new_topic: NewTopic, db_factory: DatabaseFactory) -> None:
+    fastavro = pytest.importorskip("fastavro")
+    fields = [{"name": "id", "type": "long"}, {"name": "ts", "type": "long"}, {"name": "name", "type": "string"}]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields})
+    source, out = new_topic(), new_topic()
+    for number in range(3):
+        message = io.BytesIO()
+        record = {"id": number, "ts": 1000 * number, "name": f"n{number}"}
+        fastavro.schemaless_writer(message, json.loads(schema), record)
+        broker.send(source, [message.getvalue()])
+    broker.send(source, [b"\x01"])
+    avro = f"'connector' = 'kafka', 'servers' = '{broker.address}', 'format' = 'avro', 'avro_schema' = '{schema}'"
+    db = db_factory()
+    db.execute(f"""
+        CREATE SOURCE s (id BIGINT, ts BIGINT, name STRING, EVENT TIME ts TYPE unixtimestamp_ms)
+        WITH ({avro}, 'topic' = '{source}');
+        CREATE STREAM o AS SELECT id, ts + 1 AS ts, name FROM s WHERE id > 0;
+        CREATE SINK k FROM o WITH ({avro}, 'topic' = '{out}')""")
+    db.tick()
+    given = [
+        fastavro.schemaless_reader(io.BytesIO(each.value()), json.loads(schema), None) for each in broker.read(out)
+    ]
+    assert given == [{"id": 1, "ts": 1001, "name": "n1"}, {"id": 2, "ts": 2001, "name": "n2"}]
+    (bad,) = db.side_output("o", "error")
+    assert bad["error_detail"].startswith(f"topic {source}, partition 0, offset 3: not Avro of this schema")
 
 
 def test_a_topic_or_a_broker_that_is_not_there_is_an_error_before_anything_runs(

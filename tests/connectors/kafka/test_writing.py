@@ -100,3 +100,13 @@ def test_a_broker_that_is_not_there_is_a_sink_error_without_secrets(broker: Brok
 def test_what_is_ours_to_decide_cannot_be_set(broker: Broker) -> None:
     with pytest.raises(OptionError, match=r"'kafka.transactional.id' is set by Eventide"):
         sink(broker, "t", **{"kafka.transactional.id": "x"})
+
+
+def test_columns_become_headers(broker: Broker, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    maps = pa.array([[("a", b"1"), ("b", None)]], pa.map_(pa.string(), pa.binary()))
+    sink(broker, topic, headers="k, v, more").write(0, rows(7).append_column("more", maps))
+    (message,) = broker.read(topic)
+    assert message.headers() == [("k", b"k7"), ("v", b"7"), ("a", b"1")]
+    with pytest.raises(OptionError, match="there is no column other"):
+        sink(broker, topic, headers="k, other").write(1, rows(9))

@@ -18,7 +18,7 @@ from eventide.connectors.contract import CORRUPT, SourceContext, hidden, user_sc
 from eventide.eventtime.time_range import SHIFT_US
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
-from eventide.storage.inbox import SPARK_SCHEMA, STREAM_KINDS
+from eventide.storage.inbox import MANIFEST, SPARK_SCHEMA, STREAM_KINDS
 from eventide.storage.spool import Spool, read_rows
 from eventide.tasks.early_shedding import EarlyShedding
 from eventide.tasks.surveying import left_out_seq
@@ -85,11 +85,13 @@ def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
 def controls(inbox: DataFrame, source: Source, input: int, numbers: tuple[int, ...]) -> DataFrame:
     """The control entries of a source as packed rows. The first input also takes entries for the whole stream.
 
-    A watermark goes to one shard, and Spark tells all; other entries go to every shard.
+    A watermark goes to one shard, and Spark tells all; the number of a manifest goes to one shard, which accounts for
+    it; other entries go to every shard.
     """
     is_watermark = (F.col("source") == source.name) & (F.col("kind") == "watermark")
-    concerns = is_watermark | F.col("kind").isin(*STREAM_KINDS) if input == 0 else is_watermark
-    shards = F.when(is_watermark, F.array(F.lit(numbers[0]))).otherwise(F.array(*map(F.lit, numbers)))
+    concerns = is_watermark | F.col("kind").isin(MANIFEST, *STREAM_KINDS) if input == 0 else is_watermark
+    is_for_one = is_watermark | (F.col("kind") == MANIFEST)
+    shards = F.when(is_for_one, F.array(F.lit(numbers[0]))).otherwise(F.array(*map(F.lit, numbers)))
     claim = F.when(is_watermark, F.col("at"))
     return inbox.where(concerns).select(
         F.explode(shards).alias("shard"),

@@ -26,11 +26,13 @@ from pyspark.sql.types import (
 )
 
 from eventide.connectors.contract import CORRUPT, RECEIVED, timestamp_of
+from eventide.connectors.files.lines import LINE
 from eventide.errors import OptionError
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.tasks.byte_ranges import COMPRESSED
 from eventide.tasks.csv_files import IS_BAD, RECORD, CsvFiles
+from eventide.tasks.csv_lines import CsvLines
 from eventide.tasks.csv_records import CsvForm
 from eventide.tasks.file_errors import naming_file
 from eventide.tasks.line_blocks import blocks_of
@@ -94,6 +96,31 @@ def rows_of_records(
     rows = messages.mapInArrow(_Recorded(CsvFiles(form_of(source), False, *names), line), texts)
     beside = [field.name for field in kept]
     return _typed(rows, schema, [], wanted, source.options.get("timestamp_format"), beside)
+
+
+def rows_of_texts(frame: DataFrame, schema: StructType, columns: Collection[str], source: Source) -> DataFrame:
+    """`frame` with the fields of `schema` and CORRUPT in place of LINE, which holds the texts of a record as a task
+    found them (`tasks.csv_lines`), or NULL.
+    """
+    wanted = [field for field in schema.fields if field.name in columns]
+    texts = StructType(
+        [
+            *[StructField(field.name, StringType()) for field in wanted],
+            StructField(RECORD, StringType()),
+            StructField(IS_BAD, BooleanType()),
+        ]
+    )
+    kept = [name for name in frame.columns if name != LINE]
+    parsed = frame.select(*kept, F.from_json(F.col(LINE).cast("string"), texts).alias(LINE))
+    parts = [F.col(f"{LINE}.{backticked(field.name)}") for field in texts.fields]
+    return _typed(parsed.select(*kept, *parts), schema, [], wanted, source.options.get("timestamp_format"), kept)
+
+
+def reader_of(source: Source, columns: tuple[tuple[str, str], ...], iso: str | None, left_to_spark: bool) -> CsvLines:
+    """How tasks read the source's files."""
+    names = tuple(column.name for column in source.columns), tuple(name for name, _ in columns)
+    files = CsvFiles(form_of(source), source.options.get("header") == "true", *names)
+    return CsvLines(files, columns, iso, "timestamp_format" in source.options, left_to_spark)
 
 
 @dataclass(frozen=True)
@@ -174,7 +201,7 @@ def _typed(
         for field in schema.fields
     ]
     misfits = [F.col(backticked(name)).isNotNull() & value.isNull() for name, value in values.items()]
-    is_bad = reduce(Column.__or__, misfits, F.col(IS_BAD))
+    is_bad = reduce(Column.__or__, misfits, F.coalesce(IS_BAD, F.lit(False)))
     record = F.regexp_replace(RECORD, r"\r?\n\z", "")
     return rows.select(*own, *beside, F.when(is_bad, record).alias(CORRUPT))
 

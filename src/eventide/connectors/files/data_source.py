@@ -47,6 +47,7 @@ class ScanSettings:
     max_files: int | None = None
     target_latency: float | None = None  # seconds
     watched: bool = False  # whether the driver wants to know how much waits
+    splits: bool = True  # whether several tasks may read one file
 
 
 class FusedFiles(DataSource):
@@ -139,7 +140,8 @@ class _Reader(PacedReader):
         ]
         bound = TimeBoundFile(self._settings.bound).read()
         return [
-            _Share(ranges, end[_AT], task, bound) for task, ranges in enumerate(dealt_out(files, self._settings.tasks))
+            _Share(ranges, end[_AT], task, bound)
+            for task, ranges in enumerate(dealt_out(files, self._settings.tasks, self._settings.splits))
         ]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+from functools import partial
 
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from eventide.connectors import paced_reader
 from eventide.connectors.contract import CORRUPT, PASSED, Scans, hidden, user_schema
 from eventide.connectors.files import data_source as fused_files
+from eventide.connectors.files.csv import reader_of, rows_of_texts
 from eventide.connectors.files.data_source import FusedFiles, ScanSettings
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.listing import local_path
@@ -22,6 +24,8 @@ from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Fusion
+from eventide.tasks.csv_lines import CsvLines
+from eventide.tasks.expressions import columns_of
 from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines, RawLines
 from eventide.tasks.packing import PACKED, Packing, spark_ddl
@@ -53,15 +57,28 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
     )
     if isinstance(parser, CustomParser):
         raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
-    reader: JsonLines | RawLines | RowGroups
-    if fusion.left_to_spark:
+    format, iso = source.options.get("format", "json"), fusion.time if isinstance(parser, Iso8601) else None
+    reader: JsonLines | RawLines | CsvLines | RowGroups
+    if format == "csv":
+        reader = reader_of(source, fusion.columns, iso, fusion.left_to_spark)
+    elif fusion.left_to_spark:
         reader = RawLines(fusion.columns)
-    elif source.options.get("format", "json") == "parquet":
+    elif format == "parquet":
         reader = RowGroups(fusion.columns)
     else:
-        reader = JsonLines(fusion.columns, fusion.time if isinstance(parser, Iso8601) else None)
+        reader = JsonLines(fusion.columns, iso, _wanted(fusion, packing))
     resolution = Resolution(fusion.time, parser, source.max_future_skew)
     return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered, decodes)
+
+
+def _wanted(fusion: Fusion, packing: Packing) -> frozenset[str] | None:
+    """The columns that every row needs; None: all of them."""
+    if not packing.late_only:
+        return None
+    used = [expression for name, expression in fusion.packed if name not in packing.late_only]
+    used += [each for each in (fusion.condition, fusion.identity) if each is not None]
+    times = set() if fusion.time is None else {fusion.time}
+    return frozenset(times.union(*map(columns_of, used)))
 
 
 def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> ScanSettings:
@@ -75,6 +92,7 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Sca
         None if most is None else int(most),
         None if target is None else target / SECOND,
         source.admission is not None and source.admission.is_load_measured,
+        source.options.get("format") != "csv",
     )
 
 
@@ -85,6 +103,7 @@ def decoded(frame: DataFrame, source: Source, scan: FusedScan) -> DataFrame:
     """
     schema, passed = user_schema(source), F.when(F.col(ROW).isNull(), F.struct(*PACKED.names)).alias(PASSED)
     lines = frame.select(passed, "seq", RECEIVED, F.col(ROW).alias(LINE))
-    rows = rows_of_lines(lines, schema, {name for name, _ in scan.reader.columns})
+    decode = rows_of_lines if source.options.get("format", "json") != "csv" else partial(rows_of_texts, source=source)
+    rows = decode(lines, schema=schema, columns={name for name, _ in scan.reader.columns})
     own = [F.col(backticked(field.name)) for field in schema.fields]
     return rows.select(*own, *hidden(F.col("seq"), F.col(RECEIVED), F.col(CORRUPT)), PASSED)

@@ -55,6 +55,7 @@ class TopicSettings:
     tasks: int
     most: int | None = None  # messages in a batch
     target_latency: float | None = None  # seconds
+    timeout: float = 60.0  # seconds for which brokers may be silent
 
 
 class FusedTopics(DataSource):
@@ -100,7 +101,7 @@ class _Reader(PacedReader):
             from eventide.connectors.kafka.topics import Topics
 
             settings = self._settings
-            self._opened = Topics(settings.source, settings.client, settings.choice)
+            self._opened = Topics(settings.source, settings.client, settings.choice, settings.timeout)
         return self._opened
 
     def initialOffset(self) -> Offset:
@@ -166,7 +167,7 @@ class _Reader(PacedReader):
 
         settings = self._settings
         scan: FusedScan = pickle.loads(settings.scan)
-        found = arrivals(scan, settings.source, settings.client, partition.ranges, partition.at)
+        found = arrivals(scan, settings.source, settings.client, partition.ranges, partition.at, settings.timeout)
         yield from scan.packed_arrivals(found, partition.at, partition.task, TimeBound(**partition.bound))
         if partition.lanes:
             yield scan.told(partition.lanes)

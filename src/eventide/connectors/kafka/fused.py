@@ -8,17 +8,19 @@ import pickle
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from eventide.connectors import paced_reader
+from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import CORRUPT, PASSED, PLACE, Scans, hidden, user_schema
 from eventide.connectors.files.csv import rows_of_records
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.read import not_utf8
 from eventide.connectors.kafka import data_source
+from eventide.connectors.kafka.avro import AvroMessages, schema_of
 from eventide.connectors.kafka.data_source import SETTINGS, FusedTopics, TopicSettings
-from eventide.connectors.kafka.offsets import TopicChoice
-from eventide.connectors.kafka.settings import check_installed, client_settings
+from eventide.connectors.kafka.offsets import TopicChoice, parse_partitions
+from eventide.connectors.kafka.settings import check_installed, client_settings, timeout_of
 from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
@@ -40,7 +42,8 @@ def check_topics(source: Source) -> None:
     check_installed(f"the source {source.name}")
     from eventide.connectors.kafka.topics import Topics
 
-    Topics(source.name, client_settings(f"source {source.name}", source.options), _choice(source)).partitions()
+    settings = client_settings(f"source {source.name}", source.options)
+    Topics(source.name, settings, _choice(source), timeout_of(source.options)).partitions()
 
 
 def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool) -> FusedScan:
@@ -111,10 +114,21 @@ def _content(messages: DataFrame, source: Source, content: StructType, columns: 
     match source.options.get("format", "json"):
         case "raw":
             return _raw(messages, content)
+        case "avro":
+            return _avro(messages, source, content, columns)
         case "csv":
             return rows_of_records(messages, LINE, source, content, columns)
         case _:
             return rows_of_lines(messages, content, columns)
+
+
+def _avro(messages: DataFrame, source: Source, content: StructType, columns: set[str]) -> DataFrame:
+    wanted = StructType([field for field in content.fields if field.name in columns])
+    kept = [field for field in messages.schema.fields if field.name != LINE]
+    decode = AvroMessages(schema_of(f"source {source.name}", source.options), LINE, to_arrow_schema(wanted))
+    rows = messages.mapInArrow(decode, StructType([*kept, *wanted.fields, StructField(CORRUPT, StringType())]))
+    unused = [F.lit(None).cast(field.dataType).alias(field.name) for field in content.fields if field not in wanted]
+    return rows.select("*", *unused)
 
 
 def _raw(messages: DataFrame, content: StructType) -> DataFrame:
@@ -156,9 +170,11 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Top
         scans.tasks,
         None if most is None else int(most),
         None if target is None else target / SECOND,
+        timeout_of(options),
     )
 
 
 def _choice(source: Source) -> TopicChoice:
     names = tuple(name.strip() for name in source.options.get("topic", "").split(",") if name.strip())
-    return TopicChoice(names, source.options.get("topic_pattern"))
+    partitions = parse_partitions(source.options["partitions"]) if "partitions" in source.options else ()
+    return TopicChoice(names, source.options.get("topic_pattern"), partitions)

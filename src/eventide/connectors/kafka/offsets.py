@@ -10,25 +10,51 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eventide.errors import SourceError
+from eventide.errors import OptionError, SourceError
 
 Partition = tuple[str, int]  # topic, number
 Offsets = dict[Partition, int]
 
+_PARTITION = re.compile(r"\s*(?:([A-Za-z0-9._-]+):)?(\d{1,9})\s*")
 _LEAST = 10_000  # messages per task: below this, starting another task costs more than it gains
 
 
 @dataclass(frozen=True)
 class TopicChoice:
-    """Which topics a source reads: some by name, or all whose whole name matches the pattern."""
+    """Which topics a source reads: some by name, or all whose whole name matches the pattern; with `partitions` only
+    those of them, each with its topic, or of every topic.
+    """
 
     names: tuple[str, ...]
     pattern: str | None
+    partitions: tuple[tuple[str | None, int], ...] = ()
 
     def chosen(self, there: Collection[str]) -> list[str]:
         if self.pattern is None:
             return [name for name in self.names if name in there]
         return sorted(name for name in there if re.fullmatch(self.pattern, name))
+
+    def takes(self, partition: Partition) -> bool:
+        topic, number = partition
+        return not self.partitions or (None, number) in self.partitions or (topic, number) in self.partitions
+
+    def missing(self, there: Collection[Partition]) -> tuple[str | None, int] | None:
+        """A partition that is asked for and not there, if there is one."""
+        known = {*there, *((None, number) for _, number in there)}
+        return next((each for each in self.partitions if each not in known), None)
+
+
+def parse_partitions(text: str) -> tuple[tuple[str | None, int], ...]:
+    """`0, 2` or `clicks:0, views:1`. Raises an OptionError for anything else.
+
+    >>> parse_partitions("0, clicks:2")
+    ((None, 0), ('clicks', 2))
+    """
+    found = [_PARTITION.fullmatch(part) for part in text.split(",")]
+    parts = tuple((part[1], int(part[2])) for part in found if part is not None)
+    if len(parts) < len(found):
+        raise OptionError(f"'partitions' cannot be '{text}'", help="write numbers: 0, 2, or with topics: clicks:0")
+    return parts
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eventide.errors import EnvironmentError, OptionError
+from eventide.eventtime.durations import SECOND, parse_duration
 
 FAMILY = "kafka."
+TIMEOUT = "60 seconds"  # for which brokers may be silent
 _OURS = {
     "bootstrap.servers": "'servers'",
     "group.id": "'group'",
@@ -34,3 +36,8 @@ def client_settings(what: str, options: Mapping[str, str]) -> dict[str, str]:
         if name in _OURS:
             raise OptionError(f"{what}: '{FAMILY}{name}' is set by Eventide", help=f"use {_OURS[name]} instead")
     return {"bootstrap.servers": options["servers"], "log_level": "0", **given}
+
+
+def timeout_of(options: Mapping[str, str]) -> float:
+    """Seconds for which brokers may be silent."""
+    return parse_duration(options.get("timeout", TIMEOUT)) / SECOND

@@ -12,16 +12,16 @@ from eventide.connectors.kafka.offsets import Offsets, Partition, TopicChoice
 from eventide.errors import OptionError, SourceError
 from eventide.plan.positions import Edge, Position, Since
 
-_SECONDS = 30.0
-
 
 class Topics:
     """Asks the brokers; every question is one request to each of them at most."""
 
-    def __init__(self, source: str, settings: Mapping[str, str], choice: TopicChoice) -> None:
+    def __init__(self, source: str, settings: Mapping[str, str], choice: TopicChoice, seconds: float) -> None:
+        """`seconds` is how long the brokers may take to answer."""
         self._source = source
         self._servers = settings["bootstrap.servers"]
         self._choice = choice
+        self._seconds = seconds
         self._errors: list[str] = []
         own = {name: value for name, value in settings.items() if name != "isolation.level"}
         self._admin = AdminClient({**own, "error_cb": lambda error: self._errors.append(error.str())})
@@ -33,9 +33,9 @@ class Topics:
         one = self._choice.names[0] if len(self._choice.names) == 1 else None
         try:
             found = (
-                self._admin.list_topics(one, timeout=_SECONDS).topics
+                self._admin.list_topics(one, timeout=self._seconds).topics
                 if one
-                else self._admin.list_topics(timeout=_SECONDS).topics
+                else self._admin.list_topics(timeout=self._seconds).topics
             )
         except KafkaException as error:
             raise self._unreachable(error) from None
@@ -49,7 +49,15 @@ class Topics:
                     f"source {self._source}: there is no topic {name} at {self._servers}",
                     help="create it, or correct the option 'topic'",
                 )
-        return [(name, number) for name in self._choice.chosen(there) for number in sorted(there[name].partitions)]
+        all = [(name, number) for name in self._choice.chosen(there) for number in sorted(there[name].partitions)]
+        missing = self._choice.missing(all)
+        if missing is not None:
+            raise SourceError(
+                f"source {self._source}: there is no partition {missing[1]} of topic {missing[0] or 'any'} at "
+                f"{self._servers}",
+                help="correct the option 'partitions'",
+            )
+        return [partition for partition in all if self._choice.takes(partition)]
 
     def at(self, position: Position, partitions: Collection[Partition]) -> Offsets:
         """Where the position is in each partition."""
@@ -79,14 +87,14 @@ class Topics:
         """Let the group's members, and the usual tools, see how far the stream is."""
         marks = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
         request = [ConsumerGroupTopicPartitions(group, marks)]
-        for answer in self._admin.alter_consumer_group_offsets(request, request_timeout=_SECONDS).values():
+        for answer in self._admin.alter_consumer_group_offsets(request, request_timeout=self._seconds).values():
             answer.result()
 
     def _listed(self, wanted: dict[Partition, Any]) -> Offsets:
         if not wanted:
             return {}
         asked = {TopicPartition(*partition): spec for partition, spec in wanted.items()}
-        answers = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_SECONDS)
+        answers = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._seconds)
         try:
             return {(each.topic, each.partition): answer.result().offset for each, answer in answers.items()}
         except KafkaException as error:

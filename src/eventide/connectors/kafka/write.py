@@ -1,4 +1,4 @@
-"""Rows as messages of a topic, JSON objects, exactly once: the rows of a batch and its number in one transaction.
+"""Rows as messages of a topic, JSON or Avro, exactly once: the rows of a batch and its number in one transaction.
 
 The number of the next batch is kept as the offset of a consumer group that nobody joins, called like the producer. A
 transaction writes it with the rows, so that both are there or neither is. A new producer first ends what a dead one of
@@ -10,19 +10,26 @@ Readers see a batch when it is whole if they read what is committed ('isolation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from eventide.connectors.files.write import as_json
-from eventide.connectors.kafka.settings import client_settings
+from eventide.connectors.kafka.avro import AvroRows, schema_of
+from eventide.connectors.kafka.settings import client_settings, timeout_of
 from eventide.errors import OptionError, SinkError
-from eventide.eventtime.durations import SECOND, parse_duration
 from eventide.result import Result
 
-_SECONDS = 60.0
 _FULL = 0.05  # seconds to wait for room in the producer's buffer
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    key: bytes | None
+    value: bytes
+    headers: list[tuple[str, bytes]]
 
 
 class KafkaSink:
@@ -37,19 +44,26 @@ class KafkaSink:
         hide: Callable[[str], str] = str,
     ) -> None:
         self._name, self._topic, self._key = name, options["topic"], options.get("key")
+        self._headers = [part.strip() for part in options.get("headers", "").split(",") if part.strip()]
         self._settings = client_settings(f"sink {name}", options)
-        self._seconds = parse_duration(options["timeout"]) / SECOND if "timeout" in options else _SECONDS
+        self._seconds = timeout_of(options)
         self._is_exact = options.get("delivery", "exactly_once") == "exactly_once"
         self._id = f"eventide.{identity}.{name}"
+        is_avro = options.get("format") == "avro"
+        self._avro = AvroRows(name, schema_of(f"sink {name}", options)) if is_avro else None
         self._json_columns, self._hide = json_columns, hide
         self._opened: _Exact | _AtLeast | None = None
 
     def write(self, batch: int, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
-        if self._key is not None and self._key not in rows.column_names:
-            listed = ", ".join(rows.column_names)
-            raise OptionError(f"sink {self._name}: there is no column {self._key}", help=f"'key' is one of: {listed}")
+        for option, names in (("key", [self._key] if self._key is not None else []), ("headers", self._headers)):
+            missing = [name for name in names if name not in rows.column_names]
+            if missing:
+                listed = ", ".join(rows.column_names)
+                raise OptionError(
+                    f"sink {self._name}: there is no column {missing[0]}", help=f"'{option}' is one of: {listed}"
+                )
         try:
             if self._opened is None:
                 self._opened = self._producer()
@@ -67,10 +81,12 @@ class KafkaSink:
         make = _Exact if self._is_exact else _AtLeast
         return make(self._settings, self._topic, self._id, self._seconds)
 
-    def _messages(self, rows: pa.Table) -> Iterator[tuple[bytes | None, bytes]]:
+    def _messages(self, rows: pa.Table) -> Iterator[Outgoing]:
         for row in Result(rows, self._json_columns):
             key = None if self._key is None else row[self._key]
-            yield None if key is None else _text(key).encode(), as_json(row).encode()
+            headers = [header for name in self._headers for header in _headers(name, row[name])]
+            value = as_json(row).encode() if self._avro is None else self._avro.encoded(row)
+            yield Outgoing(None if key is None else _text(key).encode(), value, headers)
 
     def _failure(self, batch: int, error: KafkaException) -> SinkError:
         told = self._hide(str(error.args[0].str()))
@@ -96,7 +112,7 @@ class _Exact:
             raise KafkaException(number.error)
         self._next = max(number.offset, 0)
 
-    def write(self, batch: int, messages: Iterator[tuple[bytes | None, bytes]]) -> None:
+    def write(self, batch: int, messages: Iterator[Outgoing]) -> None:
         if batch < self._next:
             return
         self._producer.begin_transaction()
@@ -118,7 +134,7 @@ class _AtLeast:
         self._failures: list[Any] = []
         self._producer = Producer({"linger.ms": "10", **settings, "enable.idempotence": "true"})
 
-    def write(self, batch: int, messages: Iterator[tuple[bytes | None, bytes]]) -> None:
+    def write(self, batch: int, messages: Iterator[Outgoing]) -> None:
         self._failures.clear()
         _produce(self._producer, self._topic, messages, on_delivery=self._delivered)
         left = self._producer.flush(self._seconds)
@@ -136,11 +152,11 @@ class _AtLeast:
         self._producer.flush(self._seconds)
 
 
-def _produce(producer: Producer, topic: str, messages: Iterator[tuple[bytes | None, bytes]], **more: Any) -> None:
-    for key, value in messages:
+def _produce(producer: Producer, topic: str, messages: Iterator[Outgoing], **more: Any) -> None:
+    for each in messages:
         while True:
             try:
-                producer.produce(topic, key=key, value=value, **more)
+                producer.produce(topic, key=each.key, value=each.value, headers=each.headers or None, **more)
                 break
             except BufferError:
                 producer.poll(_FULL)
@@ -156,6 +172,14 @@ def _for_consumers(settings: Mapping[str, str]) -> dict[str, str]:
     """What a user has set for a producer alone is nothing to a consumer, which would complain."""
     only = ("linger.ms", "batch.", "compression.", "acks", "queue.buffering.", "message.timeout", "transaction.")
     return {name: value for name, value in settings.items() if not name.startswith(only)}
+
+
+def _headers(name: str, value: Any) -> Iterator[tuple[str, bytes]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _headers(_text(key), item)
+    elif value is not None:
+        yield name, value if isinstance(value, bytes) else _text(value).encode()
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import LongType, StructField, StructType
@@ -37,16 +38,15 @@ class ReadBatches:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for entries in batches:
             for number in entries.column("number").to_pylist():
-                table = self._rows(number - 1)
-                if table is not None:
-                    seq = pa.array(range(number << 32, (number << 32) + table.num_rows), pa.int64())
+                first = number << 32
+                for found in read_batch(Path(self.folder), number - 1, "side" if self.is_late else "main"):
+                    table = self._rows(found)
+                    seq = pa.array(np.arange(first, first + table.num_rows))
                     yield from table.append_column(_SEQ, seq).to_batches(max_chunksize=_CHUNK)
+                    first += table.num_rows
 
-    def _rows(self, batch: int) -> pa.Table | None:
-        """The rows of a batch, each with its event time in every column that shows it."""
-        found = read_batch(Path(self.folder), batch, "side" if self.is_late else "main")
-        if found is None:
-            return None
+    def _rows(self, found: pa.Table) -> pa.Table:
+        """Stored rows, each with its event time in every column that shows it."""
         if self.is_late:
             users = pa.schema([field for field in self.schema if field.name != ROWTIME_COLUMN])
             rows, times = late_rows_with_times(found, users)

@@ -2,7 +2,9 @@
 
 A bucket is one blob: the rows of its groups, sorted by hash and window, so that equal contents have equal bytes. The
 number of buckets is a power of two that grows with the number of rows (a few hundred per bucket): a small batch then
-reads and writes a few small blobs, and a large one pays a fraction of a microsecond per row. A directory, one small
+reads and writes a few small blobs, and a large one pays a fraction of a microsecond per row. As long as all batches are
+large ones buckets are larger too: each costs a trip to the store. The first small batch makes them small, for good. A
+directory, one small
 blob, says for each bucket how many rows it has, when the next one is due and whether any are waiting to be emitted, so
 closing reads only buckets that have something to close.
 """
@@ -33,6 +35,9 @@ GROUP_STATUS = (
 )
 CLEAN, WAITING, CHANGED = 0, 1, 2  # unchanged since it was emitted; changed since; changed in this very batch
 NEVER = np.iinfo(np.int64).max
+
+_LARGE_PART = 16  # who asks for more than one row in so many touches every bucket, however small it is
+_COARSER = 8  # so many times larger are buckets as long as everybody does
 
 _BITS, _BUCKET, _WINDOW, _FLUSHED = 0, 1, 2, 3
 _DIRECTORY_SCHEMA = pa.schema(
@@ -202,7 +207,8 @@ class KeyedTable:
     def _make_room(self, more: int, directory: Directory, store: Store) -> None:
         """Choose a suitable number of buckets before any is read."""
         held = int(directory.rows.sum())
-        wanted = (max(held, more) // self._per_bucket).bit_length()
+        size = self._per_bucket * (_COARSER if more * _LARGE_PART >= held else 1)
+        wanted = (max(held, more) // size).bit_length()
         if directory.bits - 3 <= wanted <= directory.bits:
             return
         everything = self.read(np.flatnonzero(directory.rows), directory, store)

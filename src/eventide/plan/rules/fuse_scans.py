@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from eventide.connectors.registry import reads
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
 from eventide.eventtime.resolution import METADATA_COLUMNS
 from eventide.plan.fusion import scan_stages, too_deep
@@ -17,8 +18,6 @@ from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 from eventide.tasks.struct_types import arrow_type
-
-_SCANNED = {"files": ("json", "parquet"), "kafka": ("json", "raw")}  # connectors, and the formats that tasks can decode
 
 
 def fuse_scans(plan: Physical) -> Physical:
@@ -29,7 +28,7 @@ def _judged(plan: Physical, input: Input) -> Input:
     connector = input.source.connector
     if connector == "stream":
         return input
-    if connector not in _SCANNED:
+    if not reads(connector).decoded_in_tasks:
         return replace(input, not_fused=f"{connector} rows are decoded by Spark")
     try:
         return replace(input, fusion=_fusion(plan, input))
@@ -63,7 +62,7 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
         raise NotPortableError("two columns differ only in case")
-    packed = tuple((named.name, _compiled(named.sql, names, columns)) for named in input.packed)
+    packed = tuple((named.name, _packed(named.sql, names, columns)) for named in input.packed)
     identity = _identity(source, columns)
     condition = conjunction(conditions)
     used = {time} if time is not None else set()
@@ -80,6 +79,12 @@ def _is_read(source: Source, type: str) -> bool:
     return type in TYPES
 
 
+def _packed(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:
+    """A nested column may travel as it is."""
+    column = names.get(sql.strip("`").lower()) if re.fullmatch(r"`[^`]+`|\w+", sql) else None
+    return column if isinstance(column, Column) else _compiled(sql, names, columns)
+
+
 def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:
     try:
         return portable(sql, names)
@@ -91,7 +96,7 @@ def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -
 
 def _check_format(source: Source) -> None:
     format = source.options.get("format", "json")
-    if format not in _SCANNED[source.connector]:
+    if format not in reads(source.connector).decoded_in_tasks:
         raise NotPortableError(f"{format} is decoded by Spark")
     if source.connector != "files":
         return
@@ -128,7 +133,7 @@ def _is_known(parser: EpochUnit | Iso8601 | SparkTimestamp | CustomParser, type:
         case EpochUnit():
             return type in WHOLE
         case Iso8601():
-            return type == "string" and format == "json"
+            return type == "string" and format in ("json", "csv")
         case SparkTimestamp():
             return type == "timestamp"
         case _:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventide.spark.local.class_archive import java_options
+from eventide.spark.local.class_archive import archive, java_options, make
 from eventide.spark.settings import JAVA_OPTIONS, PYTHONS, is_local
 
 if TYPE_CHECKING:
@@ -47,6 +47,16 @@ def speed_of(master: str, java: str, scratch: Path, option: bool | None) -> Ordi
 def streaming_settings(master: str, option: bool | None) -> Mapping[str, str]:
     """For a session that runs streams, on a Spark that was started here or by the user."""
     return _STREAMING if is_local(master) and is_wanted(option) else {}
+
+
+def built_ahead(java: str) -> Path:
+    """What `build_ahead` builds: it may be there already."""
+    return archive(java)
+
+
+def build_ahead() -> Path:
+    """Build, once per machine, what makes every later start faster; a RuntimeError says why that cannot be."""
+    return make()
 
 
 class Ordinary:

@@ -1,0 +1,32 @@
+"""`eventide rescale`: another number of shards for the streams of a checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from eventide.cli.console import stdout
+
+if TYPE_CHECKING:
+    from eventide.cli.runner import Connection
+
+
+def rescale_checkpoint(connection: Connection, partial: bool) -> None:
+    from eventide.cli.checkpoint import catalog_of, layout_of
+    from eventide.errors import OptionError
+    from eventide.rescaling import rescale, streams_to_rescale
+
+    if connection.checkpoint is None or connection.shards is None:
+        raise OptionError("rescale takes a checkpoint and a number of shards")
+    console = stdout()
+    layout = layout_of(connection.checkpoint.absolute())
+    catalog, shards = catalog_of(layout), connection.shards
+    streams = streams_to_rescale(layout, catalog, shards)
+    if not streams:
+        console.print(Text(f"every stream has {shards} shards already"))
+        return
+    console.print(Text(f"begins anew from its sources with {shards} shards: {', '.join(streams)}", style="bold"))
+    for done in rescale(layout, catalog, shards, lambda: connection.open(console), partial):
+        took = f"{done.rows:,} rows taken in ({done.rows_before:,} before)"
+        console.print(Text(f"{done.stream}: {took}, {done.handed_over:,} handed to its sinks"), soft_wrap=True)

@@ -1,0 +1,87 @@
+"""A broker that loses its power in the middle, topics that grow and go, and a dead-letter topic that nobody serves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventide.errors import EventideError
+from tests.conftest import DatabaseFactory
+from tests.connectors.kafka_broker import MISSING, Broker, is_there, running_broker
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Broker]:
+    """One that a test may kill."""
+    pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'eventide[kafka]'")
+    if not is_there():
+        pytest.skip(MISSING)
+    (tmp_path / "broker").mkdir()
+    with running_broker(tmp_path / "broker") as broker:
+        yield broker
+
+
+def given(broker: Broker, topic: str) -> list[Any]:
+    return sorted(json.loads(message.value())["v"] for message in broker.read(topic))
+
+
+def test_a_stream_from_topic_to_topic_survives_its_broker(
+    own_broker: Broker, db_factory: DatabaseFactory, tmp_path: Path
+) -> None:
+    broker = own_broker
+    for topic in ("in", "out", "dead"):
+        broker.create(topic)
+    kafka = f"'connector' = 'kafka', 'servers' = '{broker.address}'"
+    sql = f"""
+        CREATE SOURCE s (v BIGINT) WITH ({kafka}, 'topic' = 'in', 'timeout' = '5 seconds');
+        CREATE SINK dlq WITH ({kafka}, 'topic' = 'dead', 'timeout' = '2 seconds');
+        CREATE SOURCE e (v BIGINT);
+        CREATE STREAM o WITH ('side_output.error.sink' = 'dlq') AS SELECT v FROM s;
+        CREATE STREAM p WITH ('side_output.error.sink' = 'dlq') AS SELECT v FROM e;
+        CREATE SINK out FROM o WITH ({kafka}, 'topic' = 'out', 'timeout' = '10 seconds')"""
+    broker.send("in", ['{"v": 1}', "not json", '{"v": 2}'])
+    with db_factory(checkpoint=tmp_path / "checkpoint") as db:
+        db.execute(sql)
+        db.tick()
+        assert given(broker, "out") == [1, 2]
+        (dead,) = (json.loads(message.value()) for message in broker.read("dead"))
+        assert dead["kind"] == "error" and dead["error_detail"] == "topic in, partition 0, offset 1: not json"
+
+        broker.send("in", ['{"v": 3}'])
+        broker.kill()
+        with pytest.raises(EventideError, match=r"do(es)? not answer|have not answered|could not be written"):
+            db.tick()
+    broker.start()
+    with db_factory(checkpoint=tmp_path / "checkpoint") as db:
+        db.execute(sql)
+        broker.add_partitions("in", 2)
+        broker.send("in", ['{"v": 4}'], 1)
+        db.tick()
+        assert given(broker, "out") == [1, 2, 3, 4] == sorted(row["v"] for row in db.read("o"))
+
+        broker.delete("in")
+        with pytest.raises(EventideError, match=r"has gone|there is no topic in"):
+            db.tick()
+
+
+def test_a_stream_goes_on_while_its_dead_letters_cannot_be_delivered(
+    own_broker: Broker, db_factory: DatabaseFactory
+) -> None:
+    own_broker.create("dead")
+    db = db_factory()
+    db.execute(f"""
+        CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+        CREATE SINK dlq WITH ('connector' = 'kafka', 'servers' = '{own_broker.address}', 'topic' = 'dead',
+            'timeout' = '1 second');
+        CREATE STREAM o WITH ('side_output.error.sink' = 'dlq') AS SELECT v FROM s""")
+    own_broker.kill()
+    for number in range(3):
+        db.write("s", [{"v": number, "ts": 1}, {"v": number, "ts": 10**17}])
+        db.tick()
+    assert [row["v"] for row in db.read("o")] == [0, 1, 2]
+    figures = db.metrics()["o"]
+    assert figures.get("side_sent_error", 0) == 0 and len(db.side_output("o", "error").fetchall()) == 3
