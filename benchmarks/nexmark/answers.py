@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -66,6 +67,10 @@ class Answers:
         )
         self._database.execute(_DATE_FORMAT)
         self._known: set[str] = set()
+
+    def asked(self, sql: str) -> list[tuple[Any, ...]]:
+        """The answer to any query over the events."""
+        return self._database.execute(sql).fetchall()
 
     def rows(self, name: str) -> int:
         """How many rows the answer has."""

@@ -33,6 +33,7 @@ from eventide.plan.stream_source import IS_LATE, STREAM, is_stream
 from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Slide, Tumble, Unbounded, Window
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
+LAST_MOMENT = "timestampadd(MICROSECOND, -1, window_end)"  # how outputs of windows spell window_time
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def roles_of(stream: Stream, streams: Streams) -> Roles:
     known: dict[str, Role] = {name: role for name, role in keys.items() if isinstance(role, WindowBound)}
     if not known and not isinstance(query.window, Slide | Unbounded):
         known = {which: WindowBound(which, query.window, True) for which in (WINDOW_START, WINDOW_END)}
+        known[LAST_MOMENT] = RowTime()
     return _passed(query.outputs, known)
 
 

@@ -40,6 +40,7 @@ from eventide.plan.windows import (
     Cumulate,
     Frame,
     Hop,
+    LagFrame,
     RangeFrame,
     Session,
     Slide,
@@ -232,6 +233,8 @@ def frame_text(frame: Frame) -> str:
         return "everything before"
     if isinstance(frame, RangeFrame):
         return f"range of {format_duration(frame.preceding)} before"
+    if isinstance(frame, LagFrame):
+        return f"row {frame.preceding} before"
     return f"{frame.preceding} rows before"
 
 

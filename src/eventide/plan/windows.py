@@ -101,4 +101,9 @@ class RowsFrame:
     preceding: int | None = None
 
 
+@dataclass(frozen=True)
+class LagFrame(RowsFrame):
+    """The one row that is `preceding` rows before it, if there is one."""
+
+
 Frame = RangeFrame | RowsFrame

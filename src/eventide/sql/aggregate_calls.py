@@ -70,6 +70,7 @@ HOW_TO_WRITE_OVER = (
 NO_OVER = "OVER is for items of a select list without GROUP BY"
 INSTEAD_OF_OVER = "compute it in a subquery, or in a stream of its own, and read that"
 AGGREGATE_NAMES = frozenset(AGGREGATES) | _OTHERS
+RUNNING = frozenset({"lag", "lead"})  # functions that are there with OVER only
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ def find_aggregates(span: Span) -> list[FoundAggregate]:
     """The outermost aggregate calls of an expression; one inside another is an error."""
     found: list[FoundAggregate] = []
     for call in calls(span):
-        if call.name not in AGGREGATE_NAMES and call.name not in USER_AGGREGATES:
+        runs = call.name in RUNNING and call.after < len(span.tokens) and word(span.tokens[call.after]) == "OVER"
+        if call.name not in AGGREGATE_NAMES and call.name not in USER_AGGREGATES and not runs:
             continue
         if any(outer.span.covers(call.span.start, call.span.end) for outer in found):
             raise call.span.error(

@@ -96,6 +96,8 @@ class FromParser:
         name, token = cursor.name("the name of a source")
         if cursor.at(TokenType.L_PAREN):
             help = "FROM takes a source, a query in parentheses, TUMBLE(...), HOP(...) or SESSION(...)"
+            if name.upper() == "UNNEST":
+                help = "write FROM source LATERAL VIEW explode(array) AS name"
             raise error_at(cursor.sql, token, f"unknown table function {name}", help)
         if cursor.at(TokenType.DOT):
             raise error_at(cursor.sql, token, "names have no schema", "write the name alone")

@@ -8,12 +8,13 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.errors import SqlError, suggest
-from eventide.plan.column_roles import WINDOW_END, WINDOW_START
+from eventide.plan.column_roles import LAST_MOMENT, WINDOW_END, WINDOW_START
 from eventide.plan.logical import AggregateCall, Named, WindowAggregate
 from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
 from eventide.plan.shedding import SHED_RATIO, SHED_WEIGHT
-from eventide.plan.windows import Calendar, PanedWindow, Unbounded, Window
+from eventide.plan.stream_source import WINDOW_TIME
+from eventide.plan.windows import Calendar, PanedWindow, Slide, Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
 from eventide.sql.conjuncts import conjunction
@@ -48,6 +49,7 @@ from eventide.sql.window_functions import (
 )
 from eventide.sql.window_tables import without_made
 
+_SETS = "write a SELECT for each set of keys, with NULL AS key for the others, and UNION ALL between them"
 STRUCT = "named_struct('start', window_start, 'end', window_end)"
 
 
@@ -177,11 +179,13 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
     if whole is not None and whole.name in WINDOW_FUNCTIONS:
         _set_window(grouping, window_of_call(whole))
         return
+    if word(span.tokens[0]).startswith("GROUPING SETS"):
+        raise span.error("GROUPING SETS is not supported", _SETS)
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS:
             raise call.span.error("the window is not a group key by itself", "write it in GROUP BY on its own")
         if call.name in ("rollup", "cube", "grouping"):
-            raise call.span.error(f"{call.name.upper()} is not supported", "make one stream for each set of keys")
+            raise call.span.error(f"{call.name.upper()} is not supported", _SETS)
     reference = single_reference(span)
     name = reference.parts[-1].lower() if reference is not None else ""
     found = None if reference is None else resolve(scope, reference)
@@ -189,6 +193,8 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Gr
     if name in (WINDOW_START, WINDOW_END) and (found is None or of_table):
         bounds.add(name)
         return
+    if name == WINDOW_TIME and (found is None or of_table) and grouping.window is not None:
+        return  # there is one for every window
     if name == "all" and scope.find("all") is None:
         raise span.error("GROUP BY ALL is not supported", "name the keys")
     refuse_aggregates(span, "GROUP BY", "group by columns of the input")
@@ -360,7 +366,7 @@ class _Lowering:
         edits = []
         for call in calls(span):
             if call.name in UNSUPPORTED_BOUNDS:
-                raise call.span.error(f"{call.name} is not supported", "use window_start or window_end")
+                raise call.span.error(f"{call.name} is not supported", "write window_time")
             if call.name in BOUND_FUNCTIONS:
                 function, text = BOUND_FUNCTIONS[call.name]
                 self._check_same_window(window_of_call(call, function))
@@ -453,6 +459,8 @@ class _Lowering:
             raise reference.error("op exists only in a change log", "add EMIT CHANGES, or leave op out")
         if name in PSEUDO_COLUMNS:
             return reference.upto(skip + 1, name)
+        if name == WINDOW_TIME and not isinstance(self.window, Slide | Unbounded):
+            return reference.upto(skip + 1, LAST_MOMENT)
         if name == SHED_RATIO:
             return reference.upto(skip + 1, self._shed_ratio())
         names = [

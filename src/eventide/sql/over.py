@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import TokenType
 
 from eventide.plan.logical import AggregateCall, Named, Over, SortItem
 from eventide.plan.modes import EmitMode
-from eventide.plan.windows import Frame, RangeFrame, RowsFrame
-from eventide.sql.aggregate_calls import HOW_TO_WRITE_OVER, FoundAggregate, find_aggregates, to_plan
+from eventide.plan.names import quoted
+from eventide.plan.windows import Frame, LagFrame, RangeFrame, RowsFrame
+from eventide.sql.aggregate_calls import HOW_TO_WRITE_OVER, RUNNING, FoundAggregate, find_aggregates, to_plan
 from eventide.sql.change_logs import above_changes
 from eventide.sql.cursor import Cursor
 from eventide.sql.event_times import carried_time
@@ -31,6 +32,7 @@ from eventide.sql.shape import has_over
 from eventide.sql.syntax import EmitNode, SelectItem, SelectNode
 from eventide.sql.tokens import Edit, Span, split_commas, word
 
+_LAG = "write lag(v) OVER (PARTITION BY k ORDER BY ts), lag(v, 2) or lag(v, 1, 0)"
 _FRAMES = "RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW, or ROWS BETWEEN 10 PRECEDING AND CURRENT ROW"
 
 
@@ -52,7 +54,7 @@ def lower_over(select: SelectNode, scope: Scope, emit: EmitNode, catalog: Compos
             "rows of a change log can be taken back, and so can running aggregates over them",
             "write EMIT CHANGES at the end",
         )
-    lowering, above = _Lowering(scope, is_told), above_changes(scope) if is_told else scope
+    lowering, above = _Lowering(scope, is_told, select.named), above_changes(scope) if is_told else scope
     outputs: list[Named] = []
     for item in select.items:
         if not item.star and has_over(item.expression):
@@ -90,15 +92,15 @@ def _name(item: SelectItem) -> str:
 class _Lowering:
     """The expressions above the frames; collects the aggregates, which all have the same window."""
 
-    def __init__(self, scope: Scope, is_told: bool) -> None:
-        self.scope, self.is_told = scope, is_told
+    def __init__(self, scope: Scope, is_told: bool, named: Mapping[str, str]) -> None:
+        self.scope, self.is_told, self.named = scope, is_told, named
         self.window: _Window | None = None
         self.aggregates: list[AggregateCall] = []
 
     def expression(self, span: Span, outputs: Sequence[Named] = ()) -> str:
         """An expression over the input, the aggregates and, in QUALIFY, what is selected."""
         refuse_quoted_columns(self.scope, span)
-        edits = [self._aggregate(found) for found in find_aggregates(span)]
+        edits = [self._below(found) or self._aggregate(found) for found in find_aggregates(span)]
         for index, token in enumerate(span.tokens):
             is_covered = any(edit.start <= token.start < edit.end for edit in edits)
             if word(token) == "OVER" and not is_covered:
@@ -121,17 +123,59 @@ class _Lowering:
             raise found.span.error(
                 "an aggregate with OVER and one without cannot be in one SELECT", "group in a subquery"
             )
-        window = _read_window(found.over, self.scope, self.is_told)
+        if found.call.name in RUNNING:
+            return self._lag(found, found.over)
+        self._set(_read_window(found.over, self.scope, self.is_told), found.over)
+        planned = to_plan(found, f"__a{len(self.aggregates)}", self._input, over_is_read=True)
+        return Edit(found.span.start, found.span.end, self._named(planned))
+
+    def _below(self, found: FoundAggregate) -> Edit | None:
+        """The column that an aggregate is, if a SELECT below has computed it."""
+        known = self.named.get(found.span.render())
+        return None if known is None else Edit(found.span.start, found.span.end, quoted(known))
+
+    def _lag(self, found: FoundAggregate, over: Span) -> Edit:
+        """lag(v[, n[, default]]): the first value of the frame that is one row; without any, NULL or the default."""
+        if found.call.name == "lead":
+            help = "write lag(v) OVER (...), which looks back; slidingwindow('ss', 60, 10) looks ahead, too"
+            raise found.span.error("the row behind a row has not come yet", help)
+        if self.is_told:
+            raise found.span.error("lag goes by the event time, once that is certain", "leave EMIT CHANGES out")
+        parts = split_commas(found.call.arguments)
+        if not 1 <= len(parts) <= 3:
+            raise found.span.error(f"lag takes 1 to 3 arguments, not {len(parts)}", _LAG)
+        count = 1
+        if len(parts) > 1:
+            text = parts[1].tokens[0].text
+            if len(parts[1].tokens) != 1 or not text.isdecimal() or int(text) == 0:
+                raise parts[1].error("this is not a number of rows above 0", _LAG)
+            count = int(text)
+        window = _read_window(over, self.scope, self.is_told)
+        if window.frame != RangeFrame():
+            raise over.error("lag has no frame", "leave ROWS or RANGE out")
+        self._set(replace(window, frame=LagFrame(count)), over)
+        value = self._named(AggregateCall(f"__a{len(self.aggregates)}", "first", (self._input(parts[0]),)))
+        if len(parts) < 3:
+            return Edit(found.span.start, found.span.end, value)
+        there = self._named(AggregateCall(f"__a{len(self.aggregates)}", "count", ()))
+        sql = f"(CASE WHEN {there} > 0 THEN {value} ELSE {self._input(parts[2])} END)"
+        return Edit(found.span.start, found.span.end, sql)
+
+    def _set(self, window: _Window, over: Span) -> None:
         if self.window is not None and window != self.window:
-            raise found.over.error(
-                "all aggregates of a SELECT have the same OVER", "make one stream for each, and join them"
+            raise over.error(
+                "all aggregates of a SELECT have the same OVER",
+                "put one of them in a subquery: "
+                "SELECT *, sum(v) OVER (...) AS t FROM (SELECT *, lag(v) OVER (...) AS p FROM s)",
             )
         self.window = window
-        planned = to_plan(found, f"__a{len(self.aggregates)}", self._input, over_is_read=True)
+
+    def _named(self, planned: AggregateCall) -> str:
+        """The name of an aggregate, which is computed once however often it is wanted."""
         same = [known for known in self.aggregates if replace(known, name=planned.name) == planned]
         if not same:
             self.aggregates.append(planned)
-        return Edit(found.span.start, found.span.end, same[0].name if same else planned.name)
+        return same[0].name if same else planned.name
 
     def _input(self, span: Span) -> str:
         return rewrite(span, columns_of(self.scope))

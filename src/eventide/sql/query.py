@@ -11,6 +11,7 @@ from eventide.sql.clauses import at_clause, parse_watermark
 from eventide.sql.cursor import Cursor, is_name
 from eventide.sql.from_clause import Ctes, FromParser
 from eventide.sql.lateral_views import moved_to_from
+from eventide.sql.over_windows import frames_apart, named_window, refuse_unused, with_named_windows
 from eventide.sql.ranked_groups import ranked_above
 from eventide.sql.shape import aggregates, ranks, runs
 from eventide.sql.subquery_conditions import with_subqueries
@@ -18,15 +19,16 @@ from eventide.sql.syntax import QueryNode, SelectItem, SelectNode, SubqueryRef, 
 from eventide.sql.tokens import Span, closing, error_at, is_open, split_commas, word
 
 _WINDOW_KINDS = {"TUMBLING": ("SIZE", "OFFSET"), "HOPPING": ("SIZE", "SLIDE", "OFFSET"), "SESSION": ("GAP",)}
+_INSTEAD_OF_EXCEPT = "write SELECT DISTINCT ... WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k)"
 _REFUSED = {
     "LIMIT": ("LIMIT would end a stream that has no end", "leave it out; limit the rows when you read the result"),
     "OFFSET": ("OFFSET has no meaning in a stream", "leave it out"),
     "SORT BY": ("SORT BY is not supported", "write ORDER BY with the event-time column"),
     "CLUSTER BY": ("CLUSTER BY is not supported", "leave it out; Eventide shards by the group keys"),
     "DISTRIBUTE BY": ("DISTRIBUTE BY is not supported", "leave it out; Eventide shards by the group keys"),
-    "EXCEPT": ("EXCEPT would have to wait for ever", "only UNION ALL combines queries"),
-    "MINUS": ("MINUS would have to wait for ever", "only UNION ALL combines queries"),
-    "INTERSECT": ("INTERSECT would have to wait for ever", "only UNION ALL combines queries"),
+    "EXCEPT": ("EXCEPT would have to wait for ever", _INSTEAD_OF_EXCEPT),
+    "MINUS": ("MINUS would have to wait for ever", _INSTEAD_OF_EXCEPT),
+    "INTERSECT": ("INTERSECT would have to wait for ever", "write SELECT DISTINCT ... WHERE k IN (SELECT k FROM r)"),
 }
 
 
@@ -46,6 +48,9 @@ def parse_query(cursor: Cursor, ctes: Ctes | None = None) -> QueryNode:
         selects.extend(_parse_term(cursor, known))
         if is_distinct:
             selects = [_distinct_over(QueryNode(cursor.span.part(first, cursor.position), tuple(selects)), union)]
+    following = cursor.peek()
+    if following is not None and word(following) in ("INTERSECT", "EXCEPT", "MINUS"):
+        raise cursor.error(*_REFUSED[word(following)])
     return QueryNode(cursor.span.part(first, cursor.position), tuple(selects))
 
 
@@ -98,6 +103,7 @@ class _Clauses:
     watermark: Watermark | None = None
     order_by: Span | None = None
     qualify: Span | None = None
+    named: dict[str, Span] = field(default_factory=dict)  # WINDOW w AS (...)
     seen: dict[str, Token] = field(default_factory=dict)
 
 
@@ -118,6 +124,8 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
     clauses = _Clauses()
     while not cursor.done and _parse_clause(cursor, clauses):
         pass
+    refuse_unused(clauses.named, items)
+    items = with_named_windows(items, clauses.named)
     made = SelectNode(
         cursor.span.part(first, cursor.position),
         items,
@@ -131,6 +139,7 @@ def _parse_select(cursor: Cursor, ctes: Ctes) -> SelectNode:
         clauses.order_by,
         qualify=clauses.qualify,
     )
+    made = frames_apart(made)
     made = ranked_above(with_subqueries(made, lambda nested: parse_subquery(nested, ctes)))
     if distinct is None:
         return made
@@ -175,6 +184,14 @@ def _parse_clause(cursor: Cursor, clauses: _Clauses) -> bool:
         clauses.qualify = cursor.until(at_clause, "a condition")
     elif name == "ORDER BY":
         clauses.order_by = cursor.until(at_clause, "a column")
+    elif name == "WINDOW" and (following := cursor.peek(1)) is not None and word(following) == "AS":
+        for part in split_commas(cursor.until(at_clause, "windows with names")):
+            named = named_window(part)
+            if named is None or named[0] in clauses.named:
+                raise part.error(
+                    "this is no window with a name of its own", "write WINDOW w AS (PARTITION BY k ORDER BY ts)"
+                )
+            clauses.named[named[0]] = named[1]
     elif name == "WINDOW":
         clauses.window = _window_clause(cursor, token)
     else:
@@ -192,8 +209,6 @@ def _window_clause(cursor: Cursor, at: Token) -> WindowClause:
         "write WINDOW TUMBLING (ON ts, SIZE INTERVAL '10' SECOND), HOPPING (.., SIZE .., SLIDE ..) or SESSION "
         "(.., GAP ..)"
     )
-    if cursor.peek(1) is not None and word(cursor.span.tokens[cursor.position + 1]) == "AS":
-        raise error_at(cursor.sql, at, "a WINDOW with a name is for OVER, which streams do not have", help)
     if kind not in _WINDOW_KINDS:
         raise cursor.expected("TUMBLING, HOPPING or SESSION", help)
     cursor.next()

@@ -161,7 +161,8 @@ def _not_of_windows(over: OverClauses, scope: Scope) -> SqlError | None:
         return over.span.error(
             "the place of a row is certain only when its window has closed, and these rows are not those of windows",
             "add EMIT CHANGES to be told of every change; or group by a window in a subquery, and rank its rows: "
-            "SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) AS place FROM (...)",
+            "SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) AS place FROM (...); "
+            "to number rows by event time: count(*) OVER (PARTITION BY k ORDER BY ts ROWS UNBOUNDED PRECEDING)",
         )
     if not {"window_start", "window_end"} <= names and WINDOW_TIME not in names:
         help = f"{HOW_TO_RANK}; or add EMIT CHANGES to be told of every change"

@@ -122,6 +122,14 @@ def _round(node: exp.Expr, row: Row) -> Any:
     return float(rounded) if isinstance(value, float) else int(rounded) if isinstance(value, int) else rounded
 
 
+def _timestamp_add(node: exp.Expr, row: Row) -> Any:
+    count, unit = _value(node.expression, row), node.args["unit"].name.upper()
+    if unit != "MICROSECOND":
+        raise unsupported(f"timestampadd of a {unit}")
+    value = _value(node.this, row)
+    return None if value is None or count is None else value + dt.timedelta(microseconds=count)
+
+
 def _cast(node: exp.Expr, row: Row) -> Any:
     value, wanted = _value(node.this, row), node.args["to"].this.name
     if wanted not in _CASTS or isinstance(value, dict | list):
@@ -191,6 +199,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Row], Any]] = {
     exp.Round: _round,
     exp.Cast: _cast,
     exp.TryCast: _cast,
+    exp.TimestampAdd: _timestamp_add,
 }
 # NULL as soon as one operand is NULL.
 _STRICT: dict[type[exp.Expr], Callable[..., Any]] = {

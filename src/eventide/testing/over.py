@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventide.plan.physical import OverRows, Physical
-from eventide.plan.windows import RangeFrame
+from eventide.plan.windows import LagFrame, RangeFrame
 from eventide.testing.aggregates import frozen, result
 from eventide.testing.operators import BEHIND, Operator, Refused, Timed, forwarded, put
 from eventide.testing.ranking import Partition, in_order
@@ -60,6 +60,8 @@ class Frames(Operator):
             least = rows[0].time if preceding is None else row.time - preceding
             return [each for each in rows if least <= each.time <= row.time]
         place = next(number for number, each in enumerate(rows) if each is row)
+        if isinstance(self._over.frame, LagFrame):
+            return rows[place - (preceding or 0) : place - (preceding or 0) + 1] if place >= (preceding or 0) else []
         return rows[0 if preceding is None else max(0, place - preceding) : place + 1]
 
 

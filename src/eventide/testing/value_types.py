@@ -75,6 +75,8 @@ def typed(node: exp.Expr, types: Types) -> pa.DataType:
             return _CASTS[node.args["to"].this.name]
         case exp.Upper() | exp.Lower():
             return pa.string()
+        case exp.TimestampAdd():
+            return pa.timestamp("us", tz="UTC")
         case exp.Div():
             return pa.float64()
         case exp.Paren() | exp.Neg() | exp.Abs() | exp.Round():

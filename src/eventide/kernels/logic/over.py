@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.aggregates.base import present
@@ -24,7 +25,7 @@ from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.vector.columns import Ints, column, ints, timestamps, typed
 from eventide.kernels.vector.grouping import group_rows
 from eventide.kernels.vector.intervals import by_group_and_time, last_at_or_before
-from eventide.plan.windows import Frame, RangeFrame, RowsFrame
+from eventide.plan.windows import Frame, LagFrame, RangeFrame, RowsFrame
 
 _META, _ARRIVAL = "meta", "arrival"
 _NEWEST = pa.field("newest", pa.int64())  # the time of the newest row
@@ -137,7 +138,7 @@ class Over(WaitingRows[_Buffer]):
         found = self._table.find(ints(fresh, HASH), directory, store)
         past = pa.concat_tables([found.asked, fresh]).combine_chunks()
         group = self._groups(past)
-        results = self._frames.results(self._over_frames(past, group, found.asked.num_rows))
+        results = self._results(past, group, found.asked.num_rows)
         columns = [
             *[column(rows, packed) for _, packed in self._spec.originals],
             *[values.take(pa.array(index)) for values in results],
@@ -167,16 +168,20 @@ class Over(WaitingRows[_Buffer]):
             return np.zeros(past.num_rows, np.int64)
         return present(group_rows(keys, [], segments=True).segments).group
 
-    def _over_frames(self, past: pa.Table, group: Ints, fresh_from: int) -> pa.Table:
-        """The partials over the frames of the rows from `fresh_from` on."""
+    def _results(self, past: pa.Table, group: Ints, fresh_from: int) -> list[pa.Array]:
+        """The aggregates over the frames of the rows from `fresh_from` on; NULL where a frame has no row."""
         start = ints(past, START)
         order = by_group_and_time(group, start)
         groups, starts = group[order], start[order]
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         place, own = place[fresh_from:], group[fresh_from:]
-        first = np.searchsorted(groups, own)
+        first, behind, empty = np.searchsorted(groups, own), place + 1, None
         match self._spec.frame:
+            case LagFrame(preceding=count) if count is not None:
+                empty = place - count < first
+                first = np.where(empty, place, place - count)
+                behind = first + 1
             case RangeFrame(preceding=span) if span is not None:
                 before = last_at_or_before(groups, starts, own, start[fresh_from:] - span - 1)
                 first = np.where(before < 0, first, before + 1)
@@ -184,7 +189,8 @@ class Over(WaitingRows[_Buffer]):
                 first = np.maximum(first, place - count)
         states = [column(past, name) for name in self._frames.schema.names[1:]]
         partials = pa.Table.from_arrays([pa.array(start), *states], schema=self._frames.schema).take(pa.array(order))
-        return merged_ranges(self._frames, partials, first, place + 1)
+        results = self._frames.results(merged_ranges(self._frames, partials, first, behind))
+        return results if empty is None else [pc.if_else(pa.array(~empty), each, None) for each in results]
 
     def _needed(self, past: pa.Table, group: Ints, until: int) -> pa.Table:
         """What frames of rows later than `until` reach back to."""
