@@ -74,10 +74,10 @@ class ClickGenerator:
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        begin = time.monotonic()
+        begin, before = time.monotonic(), self.rows
         total = int(self.rate * self.seconds)
         while self.rows < total and not self._stop.wait(self.pause):
-            due = min(total, int(self.rate * (time.monotonic() - begin)))
+            due = min(total, before + int(self.rate * (time.monotonic() - begin)))
             if due > self.rows:
                 self.write(due - self.rows)
 
@@ -157,8 +157,11 @@ def _show(db: Database, generator: ClickGenerator, console: Console) -> None:
         "The watermark stays 3 s behind the newest click. A window closes when the watermark is 2 s past its end.",
         soft_wrap=True,
     )
+    generator.write(generator.rate // 2)  # so that time has begun when the others come, however slow the machine is
+    db.start()
+    with console.status("reading the first clicks …"):
+        _wait_for(db, generator)
     with _generating(generator):
-        db.start()
         _watch(db, generator, console)
     with console.status("stopping: the last windows are emitted …"):
         db.stop(graceful=True)
@@ -177,6 +180,21 @@ def _generating(generator: ClickGenerator) -> Iterator[None]:
         generator.stop()
 
 
+def _wait_for(db: Database, generator: ClickGenerator) -> None:
+    """Wait until what has been written so far has been read."""
+    give_up = time.monotonic() + PATIENCE
+    while not _has_read(db.progress()[0], generator, give_up):
+        time.sleep(0.2)
+
+
+def _has_read(stream: Mapping[str, Any], generator: ClickGenerator, give_up: float) -> bool:
+    if stream["error"]:
+        raise StreamFailedError(f"{STREAM}: {stream['error']}")
+    if stream["rows_in"] < generator.rows and time.monotonic() > give_up:
+        raise StreamFailedError(f"only {stream['rows_in']:,} of {generator.rows:,} rows were read in time")
+    return bool(stream["rows_in"] >= generator.rows)
+
+
 def _watch(db: Database, generator: ClickGenerator, console: Console) -> None:
     """Wait until the generator is done and all its rows have been read."""
     closed = ClosedWindows(lambda: db.read(STREAM))
@@ -186,12 +204,9 @@ def _watch(db: Database, generator: ClickGenerator, console: Console) -> None:
             for line in closed.news():
                 console.print(line, soft_wrap=True)
             (stream,) = view.update()
-            if stream["error"]:
-                raise StreamFailedError(f"{STREAM}: {stream['error']}")
-            if not generator.running and stream["rows_in"] >= generator.rows:
+            is_done = not generator.running
+            if _has_read(stream, generator, give_up) and is_done:
                 return
-            if time.monotonic() > give_up:
-                raise StreamFailedError(f"only {stream['rows_in']:,} of {generator.rows:,} rows were read in time")
             time.sleep(1.0)
 
 
