@@ -143,7 +143,7 @@ class _Joiner:
         _refuse_one_name(join, left, right)
         scope = JoinScope(left, right, join.kind)
         for condition in where:
-            scope.sides_of(condition)  # an error for a name that both sides have
+            scope.behind().sides_of(condition)  # an error for a name that both sides have
         return scope, rest
 
     def _side(self, node: FromNode, where: list[Span]) -> tuple[Side, list[Span]]:
