@@ -14,7 +14,7 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
 from eventide.plan.shedding import SHED_RATIO, SHED_WEIGHT
 from eventide.plan.stream_source import WINDOW_TIME
-from eventide.plan.windows import Calendar, PanedWindow, Slide, Unbounded, Window
+from eventide.plan.windows import Calendar, Cumulate, PanedWindow, Slide, Unbounded, Window
 from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
 from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
 from eventide.sql.conjuncts import conjunction
@@ -155,7 +155,7 @@ def _read_grouping(select: SelectNode, scope: Scope, table: PanedWindow | Calend
     if isinstance(select.source, WindowTable):
         _check_window_table(select, select.source, scope, grouping, bounds)
     if table is not None:
-        _check_bounds(select, select.source.span, bounds)
+        _check_bounds(select, select.source.span, grouping, bounds)
     return grouping
 
 
@@ -258,7 +258,7 @@ def _whole_call(span: Span) -> Call | None:
 def _check_window_table(
     select: SelectNode, table: WindowTable, scope: Scope, grouping: _Grouping, bounds: set[str]
 ) -> None:
-    _check_bounds(select, table.span, bounds)
+    _check_bounds(select, table.span, grouping, bounds)
     if table.function != "session":
         if table.partition:
             raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in GROUP BY")
@@ -269,7 +269,11 @@ def _check_window_table(
         raise table.span.error("sessions are made per key, so PARTITION BY and GROUP BY must name the same keys", help)
 
 
-def _check_bounds(select: SelectNode, table: Span, bounds: set[str]) -> None:
+def _check_bounds(select: SelectNode, table: Span, grouping: _Grouping, bounds: set[str]) -> None:
+    """Both bounds, as Flink wants them; of what is DISTINCT one will do where it says which window is meant."""
+    is_told = grouping.window is not None and not isinstance(grouping.window.window, Cumulate)
+    if select.distinct is not None and bounds and is_told:
+        return
     if bounds != {"window_start", "window_end"}:
         raise (select.group_span or table).error(
             "a window table needs both window_start and window_end in GROUP BY",
