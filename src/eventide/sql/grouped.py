@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -14,12 +14,13 @@ from eventide.plan.modes import EmitMode
 from eventide.plan.names import quoted
 from eventide.plan.shedding import SHED_RATIO, SHED_WEIGHT
 from eventide.plan.stream_source import WINDOW_TIME
-from eventide.plan.windows import Calendar, Cumulate, PanedWindow, Slide, Unbounded, Window
-from eventide.sql.aggregate_calls import find_aggregates, refuse_aggregates, to_plan, unregistered
+from eventide.plan.windows import Slide, Unbounded, Window
+from eventide.sql.aggregate_calls import find_aggregates, to_plan, unregistered
 from eventide.sql.change_logs import check_window_of_changes, refuse_op, refuse_what_cannot_retract
 from eventide.sql.conjuncts import conjunction
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.event_times import carried_time, time_of
+from eventide.sql.grouping import Grouping, Key, read_grouping, whole_call
 from eventide.sql.naming import output_name
 from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED, star_columns
 from eventide.sql.scope import (
@@ -36,45 +37,18 @@ from eventide.sql.scope import (
     single_reference,
     unknown_column,
 )
-from eventide.sql.syntax import EmitNode, SelectItem, SelectNode, WindowTable
-from eventide.sql.tokens import Call, Edit, Span, calls, word
+from eventide.sql.syntax import EmitNode, SelectItem, SelectNode
+from eventide.sql.tokens import Edit, Span, calls, word
 from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
     UNSUPPORTED_BOUNDS,
     WINDOW_FUNCTIONS,
     WindowCall,
     window_of_call,
-    window_of_clause,
-    window_of_table,
 )
 from eventide.sql.window_tables import without_made
 
-_SETS = "write a SELECT for each set of keys, with NULL AS key for the others, and UNION ALL between them"
 STRUCT = "named_struct('start', window_start, 'end', window_end)"
-
-
-@dataclass(frozen=True, eq=False)
-class _Key:
-    """A group key: its SQL over the input, and the span from which the user knows it."""
-
-    sql: str
-    span: Span
-    name: str
-    column: str | None  # the input column that it is, if it is one
-
-
-@dataclass
-class _Grouping:
-    """`bounds` are the keys that are bounds of a window in which the input was grouped, by which of them they are."""
-
-    keys: list[_Key] = field(default_factory=list)
-    window: WindowCall | None = None
-    bounds: dict[str, ScopeColumn] = field(default_factory=dict)
-
-    @property
-    def is_by_columns(self) -> bool:
-        """Whether the window is the one that rows already have in columns."""
-        return self.window is None
 
 
 def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: int | None) -> WindowAggregate:
@@ -82,7 +56,7 @@ def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: i
     for `state_ttl`.
     """
     of_windows, table = scope.where, scope.window
-    grouping = _read_grouping(select, without_made(scope), table)
+    grouping = read_grouping(select, without_made(scope), table)
     scope = without_made(scope)
     window, time = _window_and_time(grouping, scope, select)
     mode = emit.mode or (EmitMode.CHANGES if emit.is_inner and window is None else EmitMode.ON_WINDOW_CLOSE)
@@ -107,7 +81,7 @@ def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: i
     )
 
 
-def _window_and_time(grouping: _Grouping, scope: Scope, select: SelectNode) -> tuple[Window | None, str | None]:
+def _window_and_time(grouping: Grouping, scope: Scope, select: SelectNode) -> tuple[Window | None, str | None]:
     """The window of a query, or the one in whose columns it groups, if any; and what overrides the event time."""
     if grouping.window is not None:
         return grouping.window.window, time_of(grouping.window, scope)
@@ -136,156 +110,11 @@ def _no_window(select: SelectNode) -> SqlError:
     return place.error(f"there is no window, and {UNBOUNDED}", ADD_WINDOW)
 
 
-def _read_grouping(select: SelectNode, scope: Scope, table: PanedWindow | Calendar | None) -> _Grouping:
-    """Keys and the one window of GROUP BY, of a window table in FROM, or of a WINDOW clause; `table` is the window of a
-    table function in a subquery.
-    """
-    grouping = _Grouping()
-    if table is not None:
-        grouping.window = WindowCall(table, None, select.source.span)
-    if isinstance(select.source, WindowTable):
-        grouping.window = window_of_table(select.source)
-    if select.window is not None:
-        _set_window(grouping, window_of_clause(select.window))
-    bounds: set[str] = set()
-    for item in select.group_by:
-        _read_group_item(item, select, scope, grouping, bounds)
-    if select.distinct is not None:
-        _read_distinct(select, scope, grouping, bounds, table is not None)
-    if isinstance(select.source, WindowTable):
-        _check_window_table(select, select.source, scope, grouping, bounds)
-    if table is not None:
-        _check_bounds(select, select.source.span, grouping, bounds)
-    return grouping
-
-
-def _read_distinct(select: SelectNode, scope: Scope, grouping: _Grouping, bounds: set[str], in_windows: bool) -> None:
-    """Everything that is selected is a key."""
-    for item in select.items:
-        if not item.star:
-            _read_group_item(item.expression, select, scope, grouping, bounds)
-            continue
-        if in_windows or isinstance(select.source, WindowTable):
-            bounds |= {WINDOW_START, WINDOW_END}
-        for column in star_columns(scope, item):
-            grouping.keys.append(_Key(quoted(column.name), item.expression, column.called, column.name))
-            if column.bound is not None:
-                grouping.bounds[column.bound.which] = column
-
-
-def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: _Grouping, bounds: set[str]) -> None:
-    span, alias = _deref(item, select, scope)
-    whole = _whole_call(span)
-    if whole is not None and whole.name in WINDOW_FUNCTIONS:
-        _set_window(grouping, window_of_call(whole))
-        return
-    if word(span.tokens[0]).startswith("GROUPING SETS"):
-        raise span.error("GROUPING SETS is not supported", _SETS)
-    for call in calls(span):
-        if call.name in WINDOW_FUNCTIONS:
-            raise call.span.error("the window is not a group key by itself", "write it in GROUP BY on its own")
-        if call.name in ("rollup", "cube", "grouping"):
-            raise call.span.error(f"{call.name.upper()} is not supported", _SETS)
-    reference = single_reference(span)
-    name = reference.parts[-1].lower() if reference is not None else ""
-    found = None if reference is None else resolve(scope, reference)
-    of_table = isinstance(select.source, WindowTable) and found is not None and found[0].of_stream
-    if name in (WINDOW_START, WINDOW_END) and (found is None or of_table):
-        bounds.add(name)
-        return
-    if name == WINDOW_TIME and (found is None or of_table) and grouping.window is not None:
-        return  # there is one for every window
-    if name == "all" and scope.find("all") is None:
-        raise span.error("GROUP BY ALL is not supported", "name the keys")
-    refuse_aggregates(span, "GROUP BY", "group by columns of the input")
-    refuse_op(span, scope)
-    refuse_quoted_columns(scope, span)
-    sql = rewrite(span, columns_of(scope))
-    if found is not None and found[0].bound is not None:
-        grouping.bounds[found[0].bound.which] = found[0]
-    if all(key.sql != sql for key in grouping.keys):
-        grouping.keys.append(_make_key(span, sql, scope, alias, {key.name.lower() for key in grouping.keys}))
-
-
-def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[str]) -> _Key:
-    reference = single_reference(span)
-    found = resolve(scope, reference) if reference is not None else None
-    is_column = found is not None and reference is not None and found[1] == len(reference.parts)
-    column = found[0].name if is_column and found is not None else None
-    if not references(span) and column is None:
-        raise span.error("a constant cannot be a group key", "leave it out of GROUP BY")
-    if is_column and found is not None and found[0].type.startswith("map<"):
-        raise span.error(
-            "maps cannot be compared, so none can be a group key", f"group by one of its values, as in {column}['key']"
-        )
-    name = alias or (found[0].called if column is not None and found is not None else output_name(span, scope))
-    return _Key(sql, span, sql if name.lower() in taken else name, column)
-
-
-def _set_window(grouping: _Grouping, call: WindowCall) -> None:
-    if grouping.window is not None:
-        raise call.span.error("the query has two windows", "keep one; make a second stream for the other")
-    grouping.window = call
-
-
-def _deref(item: Span, select: SelectNode, scope: Scope) -> tuple[Span, str | None]:
-    """A select item that GROUP BY means by its number or its alias; columns of the input come first, as in Spark."""
-    if len(item.tokens) == 1 and item.tokens[0].token_type == TokenType.NUMBER:
-        number = item.tokens[0].text
-        if not number.isdecimal() or not 1 <= int(number) <= len(select.items):
-            raise item.error(f"there is no column {number} in the select list", f"it has {len(select.items)}")
-        chosen = select.items[int(number) - 1]
-        if chosen.star:
-            raise item.error("a number cannot mean *", "name the keys")
-        return chosen.expression, chosen.alias
-    reference = single_reference(item)
-    if reference is not None and len(reference.parts) == 1 and scope.find(reference.parts[0]) is None:
-        for candidate in select.items:
-            if candidate.alias is not None and candidate.alias.lower() == reference.parts[0].lower():
-                return candidate.expression, candidate.alias
-    same = [
-        other.alias
-        for other in select.items
-        if not other.star and other.alias and other.expression.render() == item.render()
-    ]
-    return item, same[0] if same else None
-
-
-def _whole_call(span: Span) -> Call | None:
-    return next((call for call in calls(span) if call.index == 0 and len(call.span.tokens) == len(span.tokens)), None)
-
-
-def _check_window_table(
-    select: SelectNode, table: WindowTable, scope: Scope, grouping: _Grouping, bounds: set[str]
-) -> None:
-    _check_bounds(select, table.span, grouping, bounds)
-    if table.function != "session":
-        if table.partition:
-            raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in GROUP BY")
-        return
-    partition = {rewrite(span, columns_of(scope)) for span in table.partition}
-    if partition != {key.sql for key in grouping.keys}:
-        help = "write SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), gap) and GROUP BY window_start, window_end, k"
-        raise table.span.error("sessions are made per key, so PARTITION BY and GROUP BY must name the same keys", help)
-
-
-def _check_bounds(select: SelectNode, table: Span, grouping: _Grouping, bounds: set[str]) -> None:
-    """Both bounds, as Flink wants them; of what is DISTINCT one will do where it says which window is meant."""
-    is_told = grouping.window is not None and not isinstance(grouping.window.window, Cumulate)
-    if select.distinct is not None and bounds and is_told:
-        return
-    if bounds != {"window_start", "window_end"}:
-        raise (select.group_span or table).error(
-            "a window table needs both window_start and window_end in GROUP BY",
-            "write GROUP BY window_start, window_end, ...",
-        )
-
-
 class _Lowering:
     """The expressions above the grouping; collects the aggregates that they need."""
 
     def __init__(
-        self, select: SelectNode, scope: Scope, grouping: _Grouping, window: Window, time: str | None, mode: EmitMode
+        self, select: SelectNode, scope: Scope, grouping: Grouping, window: Window, time: str | None, mode: EmitMode
     ) -> None:
         self.select, self.scope, self.keys, self.is_by_columns = select, scope, grouping.keys, grouping.is_by_columns
         self.window, self.time, self.mode = window, time, mode
@@ -326,7 +155,7 @@ class _Lowering:
         return self._lower(self.select.having, outputs, aliases_first=True)
 
     def _name(self, item: SelectItem) -> str:
-        whole = _whole_call(item.expression)
+        whole = whole_call(item.expression)
         if whole is not None and whole.name in BOUND_FUNCTIONS:
             return BOUND_FUNCTIONS[whole.name][1]
         if whole is not None and whole.name in WINDOW_FUNCTIONS:
@@ -397,7 +226,7 @@ class _Lowering:
                 edits += self._places_of(key, f"__k{number}", span, covered + edits)
         return edits
 
-    def _places_of(self, key: _Key, text: str, span: Span, covered: list[Edit]) -> list[Edit]:
+    def _places_of(self, key: Key, text: str, span: Span, covered: list[Edit]) -> list[Edit]:
         """Where the tokens of a key stand; only if the tree has it as often, so that a + b is not found in a + b *
         2.
         """
