@@ -53,12 +53,13 @@ from eventide.spark.moving import follow
 from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
-from eventide.spark.running import Need, RunningStream
+from eventide.spark.running import RunningStream
 from eventide.spark.side_channel import Channel
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stream_output import StreamOutput
 from eventide.spark.tables import StreamTables, TableReader
 from eventide.spark.task_output import OutputForm
+from eventide.spark.why_ended import Need
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.inbox import Inbox
 from eventide.storage.layout import Layout

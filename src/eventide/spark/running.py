@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +15,26 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding
-from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
+from eventide.errors import EventideError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence, least_watermark
-from eventide.plan.growing import growing
 from eventide.plan.trigger import Trigger
 from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
-from eventide.spark.damage import checkpoint_damage
-from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
-from eventide.spark.patience import Patience
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.tables import StreamTables
+from eventide.spark.why_ended import Need, WhyEnded
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.compaction import Keep, compact
 from eventide.storage.inbox import Entry
 from eventide.storage.texts import is_pending, next_batch
-from eventide.storage.unreadable_files import UnreadableFiles
 
 _LOG = logging.getLogger("eventide")
 _POOL = "spark.scheduler.pool"
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
-
-
-class Need(Enum):
-    """What a plan may lack for a batch; the value is its name in the checkpoint."""
-
-    DECODING = "decodes"  # Spark decodes lines that fused scans cannot
-    GUARDS = "guards"  # rows for which an expression raises become errors
-    TIME = "time"  # nothing but another try
 
 
 class RunningStream:
@@ -80,7 +67,6 @@ class RunningStream:
         self.name = name
         self.compiled = compiled
         self._replan = replan  # the same stream with what a batch needs; None if it has no use for that
-        self._is_beyond_guards = False
         self.router = router
         self.backlog = backlog
         self.inbox = backlog.inbox
@@ -100,12 +86,11 @@ class RunningStream:
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
         decides = self._judged or shedding or backlog.batcher or lanes or tables
         router.tell = self._batch_ended if decides else None
-        self._check_sources = check_sources  # raises what is wrong with them
+        self._why = WhyEnded(name, folder, router, check_sources)
         self._folder = folder
         self._query: StreamingQuery | None = None
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
-        self._patience = Patience()
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -138,7 +123,7 @@ class RunningStream:
     def start(self, **trigger: Any) -> None:
         """`trigger` is one of Spark's; without it the query takes in what comes until it is stopped."""
         if self._jvm.has_ended:
-            raise self._lost()
+            raise self._why.lost(self.compiled)
         if not self._take_up_another_plan() and self._is_told:
             self.stop()
         if self._query is not None:
@@ -162,7 +147,7 @@ class RunningStream:
         try:
             self._query = self._started(writer)
         except Exception as error:
-            raise self._failure(error) from None
+            raise self._why.failure(error, self.compiled) from None
 
     def _started(self, writer: DataStreamWriter) -> StreamingQuery:
         """The query, with a pool of its own: Spark shares its cores between pools, and would else serve the streams of
@@ -369,7 +354,7 @@ class RunningStream:
             if self._take_up_another_plan():
                 self.settle()
             elif self.router.has_given or self.router.results.has(next_batch(self._folder / "spark") - 1):
-                raise self._failure(error) from None
+                raise self._why.failure(error, self.compiled) from None
             else:
                 _LOG.warning("stream %s: the batch that failed is taken again under the new text", self.name)
         finally:
@@ -397,9 +382,9 @@ class RunningStream:
     def failed(self) -> EventideError | None:
         """Why the query has stopped by itself, if it has."""
         if self._jvm.has_ended:
-            return None if self._query is None else self._lost()
+            return None if self._query is None else self._why.lost(self.compiled)
         error = self._error()
-        return None if error is None or self._need() is not None else self._failure(error)
+        return None if error is None or self._need() is not None else self._why.failure(error, self.compiled)
 
     def keep_running(self) -> None:
         """Start the query again if it has stopped at rows that need another plan."""
@@ -411,25 +396,14 @@ class RunningStream:
     def _need(self) -> Need | None:
         """What the plan lacks for the batch at which the query has stopped."""
         error = self._error()
-        if error is None:
-            return None
-        if self.router.must_decode:
-            return Need.DECODING
-        if self._patience.covers(self._report(error), next_batch(self._folder / "spark")):
-            return Need.TIME
-        is_sparks = type(self.router.failure).__module__.startswith(("pyspark.", "py4j."))
-        if self.compiled.guarded or self._is_beyond_guards or not is_sparks:
-            return None
-        text = self._report(error)
-        is_known = is_of_memory(text) or checkpoint_damage(self.name, self._folder, text) is not None
-        return None if is_known or type(failure_of(self.name, text)) is not StreamFailedError else Need.GUARDS
+        return None if error is None else self._why.need(error, self.compiled)
 
     def _take_up_another_plan(self) -> bool:
         """Make ready for the batch at which the query has stopped, if another plan may help."""
         need = self._need()
         if need is Need.TIME:
             _LOG.warning("stream %s: a Python process did not answer in time; the batch is tried again", self.name)
-            self._patience.use(next_batch(self._folder / "spark"))
+            self._why.try_again()
             self.stop()
             return True
         try:
@@ -438,10 +412,10 @@ class RunningStream:
             self._is_told = True
             raise
         if compiled is None:
-            self._is_beyond_guards |= need is not None
+            self._why.is_beyond_guards |= need is not None
             return False
         if need is Need.GUARDS:
-            cause = failure_of(self.name, self._report(self._error())).message.partition(" stopped: ")[2]
+            cause = self._why.cause(self._error())
             _LOG.warning("stream %s: an expression failed for a row, such rows are errors now: %s", self.name, cause)
         self.compiled = compiled
         self.stop()
@@ -478,12 +452,12 @@ class RunningStream:
     def _raise_unless_it_goes_on(self, error: Exception) -> None:
         """Raise why the query has ended, unless another plan may help."""
         if self._has_lost_spark(error):
-            raise self._lost() from None
+            raise self._why.lost(self.compiled) from None
         if not isinstance(error, StreamingQueryException):
             raise error
         if not self._take_up_another_plan():
             self._is_told = True
-            raise self._failure(error) from None
+            raise self._why.failure(error, self.compiled) from None
 
     def _has_lost_spark(self, error: Exception) -> bool:
         """Whether the JVM has ended, or is about to: who waits for it hears of that first."""
@@ -492,35 +466,11 @@ class RunningStream:
             time.sleep(0.05)
         return self._jvm.has_ended
 
-    def _lost(self) -> EventideError:
-        return out_of_memory(self.name, "Spark has ended, probably for lack of memory", growing(self.compiled.physical))
-
     def _raise_if_failed(self) -> None:
         failure = self.failed()
         if failure is not None:
             self._is_told = True
             raise failure from None
-
-    def _failure(self, error: Exception) -> EventideError:
-        if isinstance(self.router.failure, EventideError):
-            return self.router.failure
-        text = self._report(error)
-        if is_of_memory(text):
-            return out_of_memory(self.name, "Spark's memory has run out", growing(self.compiled.physical))
-        found = failure_of(self.name, text)
-        if isinstance(found, UnreadableFileError):
-            UnreadableFiles(self._folder / "scans").note(found.path)
-        if type(found) is not StreamFailedError:
-            return found
-        try:
-            self._check_sources()
-        except EventideError as clearer:
-            return clearer
-        return checkpoint_damage(self.name, self._folder, text) or found
-
-    def _report(self, error: Exception | None) -> str:
-        """All that is known of a failure: Spark's own report leaves its cause out."""
-        return str(error) if self.router.failure is None else f"{error}\n{self.router.failure}"
 
     def _reminders(self) -> list[Entry]:
         """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""
