@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,15 @@ def given(broker: Broker, topic: str) -> list[Any]:
     return sorted(json.loads(message.value())["v"] for message in broker.read(topic))
 
 
+def delivered(broker: Broker, topic: str) -> list[Any]:
+    """What side sinks have written: they do it beside the batches, so it may take a moment."""
+    end = time.monotonic() + 60
+    while not (found := [json.loads(message.value()) for message in broker.read(topic)]) and time.monotonic() < end:
+        time.sleep(0.2)
+    return found
+
+
+@pytest.mark.slow  # it waits for several timeouts, and takes more than a minute
 def test_a_stream_from_topic_to_topic_survives_its_broker(
     own_broker: Broker, db_factory: DatabaseFactory, tmp_path: Path
 ) -> None:
@@ -48,7 +58,7 @@ def test_a_stream_from_topic_to_topic_survives_its_broker(
         db.execute(sql)
         db.tick()
         assert given(broker, "out") == [1, 2]
-        (dead,) = (json.loads(message.value()) for message in broker.read("dead"))
+        (dead,) = delivered(broker, "dead")
         assert dead["kind"] == "error" and dead["error_detail"] == "topic in, partition 0, offset 1: not json"
 
         broker.send("in", ['{"v": 3}'])
