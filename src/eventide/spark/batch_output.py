@@ -53,7 +53,8 @@ def opened(table: pa.Table) -> Given:
 def assigned(frame: DataFrame, form: OutputForm, assignment: Assignment) -> DataFrame:
     """The frame of a batch with tagged blobs, whose tasks know what they are to write."""
     if frame.columns != _TAGGED.names:
-        return frame.mapInArrow(TaskWriter(form, assignment), TAGGED_SCHEMA)
+        plain = frame.toDF(*[f"c{number}" for number in range(len(frame.columns))])  # mapInArrow takes no backticks
+        return plain.mapInArrow(TaskWriter(form, assignment, tuple(frame.columns)), TAGGED_SCHEMA)
     context = getattr(frame.sparkSession, "sparkContext", None)  # which a remote session does not have
     if context is not None:
         context.setLocalProperty(PROPERTY, assignment.to_json())
@@ -108,12 +109,13 @@ class TaskWriter:
 
     form: OutputForm
     assignment: Assignment
+    names: tuple[str, ...]  # of the columns
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         output = TaskOutput(self.form, _partition(), self.assignment.reachable)
         began, watermark = None, None  # which an account says, and it comes first
         for batch in batches:
-            table = pa.Table.from_batches([batch])
+            table = pa.Table.from_batches([batch]).rename_columns(list(self.names))
             tags = table[TAG]
             for tag in ("account", UNDECODED):
                 for text in table.filter(pc.equal(tags, tag))[ACCOUNT].to_pylist():
