@@ -383,8 +383,11 @@ class RunningStream:
         """Why the query has stopped by itself, if it has."""
         if self._jvm.has_ended:
             return None if self._query is None else self._why.lost(self.compiled)
-        error = self._error()
-        return None if error is None or self._need() is not None else self._why.failure(error, self.compiled)
+        query, error = self._query, self._error()
+        if error is None or self._why.need(error, self.compiled) is not None:
+            return None
+        failure = self._why.failure(error, self.compiled)
+        return failure if self._query is query else None  # by now another thread may have started it again
 
     def keep_running(self) -> None:
         """Start the query again if it has stopped at rows that need another plan."""
@@ -442,6 +445,9 @@ class RunningStream:
             return
         try:
             self._query.processAllAvailable()
+            if self._reads_outside:
+                # Spark may have looked at the sources just before it was asked, and then it tells of that look
+                self._query.processAllAvailable()
         except Exception as error:
             self._raise_unless_it_goes_on(error)
             self.start()

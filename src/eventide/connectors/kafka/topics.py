@@ -38,7 +38,7 @@ class Topics:
                 else self._admin.list_topics(timeout=self._seconds).topics
             )
         except KafkaException as error:
-            raise self._unreachable(error) from None
+            raise self._unreachable(error.args[0].str()) from None
         there = {name: topic for name, topic in found.items() if topic.error is None}
         for name, topic in found.items():
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -62,9 +62,11 @@ class Topics:
     def at(self, position: Position, partitions: Collection[Partition]) -> Offsets:
         """Where the position is in each partition."""
         if isinstance(position, Edge):
-            return self._listed(
-                dict.fromkeys(partitions, OffsetSpec.latest() if position.latest else OffsetSpec.earliest())
-            )
+            edge = OffsetSpec.latest() if position.latest else OffsetSpec.earliest()
+            found = self._listed(dict.fromkeys(partitions, edge))
+            if any(offset < 0 for offset in found.values()):  # a broker that is just going away gives no offset
+                raise self._unreachable("they know no offsets")
+            return found
         if isinstance(position, Since):
             found = self._listed(dict.fromkeys(partitions, OffsetSpec.for_timestamp(position.micros // 1000)))
             behind = [partition for partition, offset in found.items() if offset < 0]
@@ -98,10 +100,10 @@ class Topics:
         try:
             return {(each.topic, each.partition): answer.result().offset for each, answer in answers.items()}
         except KafkaException as error:
-            raise self._unreachable(error) from None
+            raise self._unreachable(error.args[0].str()) from None
 
-    def _unreachable(self, error: KafkaException) -> SourceError:
-        told = self._errors[-1] if self._errors else error.args[0].str()
+    def _unreachable(self, error: str) -> SourceError:
+        told = self._errors[-1] if self._errors else error
         return SourceError(
             f"source {self._source}: the brokers {self._servers} do not answer: {told}",
             help="start them, or correct 'servers' and the options 'kafka.…'; then run the stream again",
