@@ -14,8 +14,8 @@ class Totals:
 
     rows: int = 0
     counted: int = 0
-    summed: int = 0
-    highest: int = 0
+    summed: float = 0  # exact: values are whole, or quarters
+    highest: float = 0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -28,4 +28,4 @@ class Totals:
 
 def totals_of(results: pa.Table) -> Totals:
     """Of result rows with columns n (count), t (sum) and m (maximum)."""
-    return Totals(results.num_rows, *(int(pc.sum(results[name]).as_py() or 0) for name in ("n", "t", "m")))
+    return Totals(results.num_rows, *(pc.sum(results[name]).as_py() or 0 for name in ("n", "t", "m")))

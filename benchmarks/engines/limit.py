@@ -139,9 +139,9 @@ def _starts(window: Window) -> str:
 
 def _join_totals(database: duckdb.DuckDBPyConnection, pairs: str) -> Totals:
     found = database.execute(f"SELECT sum(pairs), sum(n), sum(t), sum(m) FROM ({pairs})").fetchone()
-    return Totals(*(int(value or 0) for value in found or ()))
+    return Totals(*(value or 0 for value in found or ()))
 
 
 def _totals(database: duckdb.DuckDBPyConnection, results: str) -> Totals:
     found = database.execute(f"SELECT count(*), sum(n), sum(t), sum(m) FROM ({results})").fetchone()
-    return Totals(*(int(value or 0) for value in found or ()))
+    return Totals(*(value or 0 for value in found or ()))
