@@ -18,7 +18,7 @@ CREATE STREAM after WITH ('trigger' = 'available now') AS SELECT k, n FROM now;
 """
 
 
-def until(holds: Callable[[], bool], seconds: float = 90) -> None:
+def until(holds: Callable[[], bool], seconds: float = 500) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not come to that"

@@ -193,9 +193,9 @@ class _FrameEngine(Engine):
             layout,
             spark,
             SparkOptions(),
-            int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)),
+            shards=None,  # a setting of the session is not a request for this stream
+            default_shards=int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)),
         )
-        self._asked_shards = None  # a setting of the session is not a request for this stream
 
     def _compile(
         self,

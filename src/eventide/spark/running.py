@@ -17,7 +17,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding
 from eventide.errors import EventideError
 from eventide.eventtime.heartbeat import Heartbeat
-from eventide.eventtime.lanes import LaneSilence, least_watermark
+from eventide.eventtime.lanes import LaneSilence
 from eventide.plan.trigger import Trigger
 from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
@@ -25,6 +25,7 @@ from eventide.spark.compile import Compiled
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
+from eventide.spark.source_watermarks import SourceWatermarks
 from eventide.spark.tables import StreamTables
 from eventide.spark.why_ended import Need, WhyEnded
 from eventide.storage.atomic import read_json, write_json
@@ -38,8 +39,7 @@ _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
 
 
 class RunningStream:
-    """The query of one stream. `backlog` is what waits for it, `limits` those of its sources that have any. Where they
-    need history only shards know which rows are admitted, so that tasks cannot say what watermark they allow.
+    """The query of one stream. `backlog` is what waits for it, `limits` those of its sources that have any.
 
     Most streams never meet a line that only Spark can decode, nor a row for which an expression raises. So the first
     plan is made for neither; a query that stops at one starts again, once in a stream's life for each `Need`, with the
@@ -75,16 +75,15 @@ class RunningStream:
         self._heartbeat = heartbeat
         self._reads_outside = reads_outside  # whether rows come from sources that others write to
         self.limits = limits
-        self._judged = {name for name, spec in limits.items() if spec.needs_history}
-        self._told: dict[str, int] = {}
+        judged = {name for name, spec in limits.items() if spec.needs_history}
+        self._watermarks = SourceWatermarks(router, judged, lanes or {})
         self.trigger = trigger or Trigger()
         self._own_pace: dict[str, Any] = {}  # Spark's trigger under which the query runs; empty: batch after batch
         self._shedding = shedding
         self._ended: int | None = None  # the last batch that was observed
-        self._lanes = lanes or {}
         self._tables = tables
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
-        decides = self._judged or shedding or backlog.batcher or lanes or tables
+        decides = judged or shedding or backlog.batcher or lanes or tables
         router.tell = self._batch_ended if decides else None
         self._why = WhyEnded(name, folder, router, check_sources)
         self._folder = folder
@@ -136,10 +135,7 @@ class RunningStream:
             self._tables.begin()
         if self._has_run:
             with self._publishing:
-                self.inbox.publish(self._reminders())
-            self._told = {
-                entry.source: entry.at for entry in self._reminders() if entry.source and entry.at is not None
-            }
+                self.inbox.publish(self._watermarks.reminders())
         self._tell()
         writer = self._writer()
         if trigger:
@@ -226,9 +222,8 @@ class RunningStream:
         for source in self.backlog.held():
             self._heartbeat.heard(source, now)  # it is not silent: its rows wait for their turn
         account = self.router.results.latest()
-        watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
-        decisions = self._heartbeat.decide(now, watermarks, is_open)
+        decisions = self._heartbeat.decide(now, self._watermarks.of_accounts(), is_open)
         with self._publishing:
             self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
         return self._tell() or bool(decisions)
@@ -257,42 +252,15 @@ class RunningStream:
         return {} if self._tables is None else self._tables.figures()
 
     def _tell(self) -> bool:
-        """Publish the watermarks that admitted rows allow, as the shards have found them, and those that partitions
-        allow; says whether there was anything.
-        """
-        news = {
-            name: watermark
-            for name, watermark in self._claims().items()
-            if watermark > self._told.get(name, watermark - 1)
-        }
+        """Publish the watermarks that are known since the last batch; says whether there was anything."""
+        news = self._watermarks.news(self._clock.micros())
         with self._publishing:
-            self.inbox.publish([Entry("watermark", name, None, watermark) for name, watermark in news.items()])
-        self._told.update(news)
+            self.inbox.publish(news)
         return bool(news)
-
-    def _claims(self) -> dict[str, int]:
-        """The watermarks that admitted rows allow where only shards know them, and those that partitions allow."""
-        admitted = {
-            name: figures["watermark"]
-            for name, figures in self._account_sources().items()
-            if name in self._judged and "watermark" in figures
-        }
-        return {**admitted, **self._least_of_partitions()}
-
-    def _least_of_partitions(self) -> dict[str, int]:
-        account, now = self.router.results.latest(), self._clock.micros()
-        while self.router.heard_lanes:
-            source, lane = self.router.heard_lanes.pop()
-            self._lanes[source].heard(lane, now)
-        found = {} if account is None else {name: account.lanes.get(name, {}) for name in self._lanes}
-        marks = {name: least_watermark(lanes, self._lanes[name].idle(lanes, now)) for name, lanes in found.items()}
-        return {name: mark for name, mark in marks.items() if mark is not None}
 
     def idle_lanes(self, now: int) -> dict[str, set[str]]:
         """The partitions that have been silent for their source's idle timeout, by source."""
-        account = self.router.results.latest()
-        lanes = {} if account is None else account.lanes
-        return {name: silence.idle(lanes.get(name, {}), now) for name, silence in self._lanes.items()}
+        return self._watermarks.idle_lanes(now)
 
     def drain(self) -> None:
         """Take in what is there now, and nothing that comes later: a source outside may never be silent."""
@@ -314,11 +282,7 @@ class RunningStream:
         """
         if not self._reads_outside:
             self.process()
-        seen = [
-            figures["max_timestamp_seen"]
-            for figures in self._account_sources().values()
-            if "max_timestamp_seen" in figures
-        ]
+        seen = self._watermarks.newest_times()
         if seen:
             with self._publishing:
                 self.inbox.publish([Entry("flush", at=max(seen))])
@@ -477,18 +441,6 @@ class RunningStream:
         if failure is not None:
             self._is_told = True
             raise failure from None
-
-    def _reminders(self) -> list[Entry]:
-        """What Spark forgets in a restart: the watermark of each single source, and that windows may be due."""
-        watermarks = {name: figures.get("watermark") for name, figures in self._account_sources().items()}
-        known = [
-            Entry("watermark", name, None, watermark) for name, watermark in watermarks.items() if watermark is not None
-        ]
-        return [*known, Entry("wake")]
-
-    def _account_sources(self) -> dict[str, dict[str, int]]:
-        account = self.router.results.latest()
-        return account.sources if account else {}
 
     @property
     def _has_run(self) -> bool:
