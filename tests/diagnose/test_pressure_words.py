@@ -32,3 +32,10 @@ def test_a_shard_that_holds_most_of_the_state() -> None:
     assert line.startswith("Shard 0 holds 90% of the state (9,000,000 of 10,000,000 bytes in 3 shards)")
     small = {name: value // 100 for name, value in uneven.items()}
     assert pressure_lines(Account(0, {}, {}, gauges=small), {}) == []
+
+
+def test_the_key_that_most_rows_have_is_named() -> None:
+    uneven = {"state_bytes#0": 9_000_000, "state_bytes#1": 500_000, "state_bytes#2": 500_000}
+    busiest = {"0": {"key": ["shop", "NULL"], "share": 0.71}, "2": {"key": ["other"], "share": 0.9}}
+    (line,) = pressure_lines(Account(0, {}, {}, gauges=uneven, busiest=busiest), {})
+    assert "in 3 shards): key shop, NULL has 71% of its rows, and one task does most of the work." in line

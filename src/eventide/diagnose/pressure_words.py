@@ -58,6 +58,13 @@ def _skew(account: Account) -> list[str]:
     if most / total < max(0.5, 2 / len(held)):
         return []
     return [
-        f"Shard {shard} holds {most / total:.0%} of the state ({most:,} of {total:,} bytes in {len(held)} shards): few "
-        "keys have most of the rows, and one task does most of the work. Grouping by one more column spreads them."
+        f"Shard {shard} holds {most / total:.0%} of the state ({most:,} of {total:,} bytes in {len(held)} shards): "
+        f"{_keys(account.busiest.get(shard))}, and one task does most of the work. Grouping by one more column spreads "
+        "them."
     ]
+
+
+def _keys(busiest: Mapping[str, Any] | None) -> str:
+    if busiest is None:
+        return "few keys have most of the rows"
+    return f"key {', '.join(busiest['key'])} has {busiest['share']:.0%} of its rows"

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
-from eventide.admission.gate import TOKENS_LEFT
-from eventide.admission.lags import aged
 from eventide.connectors.files.write import FilesSink
 from eventide.connectors.sink import Sink
-from eventide.errors import EngineError
-from eventide.eventtime.lanes import add_lanes
-from eventide.kernels.contract import SIDE_KINDS, USED
+from eventide.spark.batch_account import BatchAccount
 from eventide.spark.batch_output import Given, Piece, arranged, assigned, divided, opened, rows_of, stored
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stopwatch import Stopwatch
 from eventide.spark.task_output import Assignment, OutputForm, completed
 from eventide.storage.history import History
 from eventide.storage.payloads import late_rows, to_payloads
-from eventide.storage.results import ROWS_OUT, Account, Results, add_counts
+from eventide.storage.results import ROWS_OUT, Account, Results
 from eventide.storage.time_bound import TimeBoundFile
 
-ROWS_IN = "rows_in"
 FALLBACK = "event_time_from_processing_time"
 FAILED_RESULTS = "failed_results"
 _LOG = logging.getLogger("eventide")
@@ -110,59 +102,17 @@ class Router(ABC):
 
     def _account(self, batch: int, accounts: list[str], failed: int, given: int = 0) -> Account:
         """`failed` are the results that only Spark could finish, and could not; `given` how many rows leave."""
-        counts: Counter[str] = Counter()
-        events: Counter[str] = Counter({FAILED_RESULTS: failed} if failed else {})
-        events[ROWS_OUT] = given
-        by_shard: dict[int, dict[str, int]] = {}
-        watermark: int | None = None
-        began: int | None = None
         before = self.results.latest()
-        sources = {name: dict(figures) for name, figures in before.sources.items()} if before else {}
-        admission = {name: dict(figures) for name, figures in before.admission.items()} if before else {}
-        judged: set[str] = set()
-        lanes = copy.deepcopy(before.lanes) if before else {}
-        taken = before.taken if before else 0
-        self.settled = taken  # Spark has committed the batch before this one
+        self.settled = before.taken if before else 0  # Spark has committed the batch before this one
+        gathered = BatchAccount(self.stream, batch, self.sources, before)
+        gathered.events.update({FAILED_RESULTS: failed} if failed else {})
+        gathered.events[ROWS_OUT] = given
         for text in accounts:
-            one: Mapping[str, Any] = json.loads(text)
-            self._balance(batch, one)
-            taken = max(taken, one["taken"])
-            counts.update({ROWS_IN: one["rows_in"], **one["counts"]})
-            events.update(one["events"])
-            if one["gauges"] is not None:
-                by_shard[one["shard"]] = one["gauges"]
-            watermark, began = one["watermark"], one["now"]
-            times = (
-                ("watermark", one["watermarks"]),
-                ("max_timestamp_seen", one["tops"]),
-                ("flushed", one["flushes"]),
-                ("offered", one["offered"]),
-            )
-            for what, by_input in times:
-                for number, value in by_input.items():
-                    kept = sources.setdefault(self.sources[int(number)], {})
-                    kept[what] = max(value, kept.get(what, value))
-            for number, rows in one["rows"].items():
-                kept = sources.setdefault(self.sources[int(number)], {})
-                kept["rows"] = kept.get("rows", 0) + rows
-            self.heard.update(self.sources[int(number)] for number in one["tops"])
-            for number, figures in one["admission"].items():
-                name = self.sources[int(number)]
-                if name not in judged:
-                    judged.add(name)
-                    admission[name] = aged(admission.get(name, {}))
-                _add_admission(admission[name], figures)
-            for number, found in one["lanes"].items():
-                add_lanes(lanes.setdefault(self.sources[int(number)], {}), found)
-                self.heard_lanes.update(
-                    (self.sources[int(number)], lane) for lane in found if "watermark" in found[lane]
-                )
-        self._warn_of_fallback(events)
-        totals = add_counts(before.totals if before else {}, counts, events)
-        gauges = self._gauges(by_shard, before.gauges if before else {})
-        return Account(
-            batch, dict(counts), totals, dict(events), gauges, watermark, sources, admission, began, lanes, taken
-        )
+            gathered.add(text)
+        self.heard |= gathered.heard
+        self.heard_lanes |= gathered.heard_lanes
+        self._warn_of_fallback(gathered.events)
+        return gathered.account()
 
     def _warn_of_fallback(self, events: Counter[str]) -> None:
         """Once per stream and process; how often it happened is in the metrics."""
@@ -173,30 +123,6 @@ class Router(ABC):
                 self.stream,
                 FALLBACK,
             )
-
-    def _balance(self, batch: int, one: Mapping[str, Any]) -> None:
-        accounted = sum(one["counts"].get(kind, 0) for kind in (USED, *SIDE_KINDS))
-        if accounted != one["rows_in"]:
-            raise EngineError(
-                f"stream {self.stream}, batch {batch}, shard {one['shard']}: {one['rows_in']} rows came in and "
-                f"{accounted} are accounted "
-                f"for ({one['counts']}); the batch is refused",
-                help="this is a bug in Eventide; the checkpoint is unharmed",
-            )
-
-    @staticmethod
-    def _gauges(by_shard: dict[int, dict[str, int]], before: dict[str, int]) -> dict[str, int]:
-        """Gauges are kept per shard, as `name#shard`: a shard that was silent keeps its last value."""
-        gauges = {name: value for name, value in before.items() if int(name.split("#")[1]) not in by_shard}
-        for shard, values in by_shard.items():
-            gauges.update({f"{name}#{shard}": value for name, value in values.items()})
-        return gauges
-
-
-def _add_admission(so_far: dict[str, float], figures: Mapping[str, float]) -> None:
-    """Rows add up over batches and shards; what is left in the bucket is the same in every shard."""
-    for name, value in figures.items():
-        so_far[name] = value if name == TOKENS_LEFT else so_far.get(name, 0) + value
 
 
 @dataclass

@@ -20,6 +20,7 @@ from eventide.errors import EngineError
 from eventide.eventtime.lanes import Lanes, add_lanes
 from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, Clock, FoldingKernel, Output
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.vector.busiest_key import MANY, busiest_key
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
@@ -39,7 +40,7 @@ NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next 
 @dataclass
 class SourceTimes:
     """What a batch says about each input: the watermark that it may claim, the latest event time seen, and flushed; and
-    how many rows were admitted.
+    how many rows were admitted, and of which key they mostly are.
     """
 
     claims: dict[int, int] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class SourceTimes:
     lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
     rows: Counter[int] = field(default_factory=Counter)  # how many came, whatever becomes of them
     taken: int = 0  # the newest manifest of the inbox
+    busiest: dict[str, Any] = field(default_factory=dict)  # the key with most of the rows, where many came
 
     def note(self, let_in: LetIn) -> None:
         """What was only known when rows had been admitted."""
@@ -172,6 +174,8 @@ class ShardWorker:
             # only some tell of problems
             batch = {number: pa.concat_tables(found, promote_options="default") for number, found in tables.items()}
             output = output.merge(self._kernel.on_rows(batch, clock, self._store))
+            if max((table.num_rows for table in batch.values()), default=0) >= MANY:
+                received.times.busiest = {"busiest": busiest_key(list(batch.values()))}
         if "wake" in received.controls:
             output = output.merge(self._kernel.on_time(clock, self._store))
         if "tick" in received.controls:
@@ -241,6 +245,7 @@ class ShardWorker:
             "lanes": times.lanes,
             "rows": times.rows,
             "taken": times.taken,
+            **times.busiest,
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 

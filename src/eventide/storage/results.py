@@ -53,6 +53,8 @@ class Account:
     taken: int = 0  # the newest manifest of the inbox that was taken in
     files: dict[str, list[dict[str, Any]]] | None = None  # by kind, in their order; None: as 0.2 named them
     took: dict[str, int] = field(default_factory=dict)  # microseconds that the phases of the batch took, by name
+    # by shard, where one key had most of the rows when many came last: its values, and its share of the rows
+    busiest: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, order=True)
