@@ -39,3 +39,12 @@ def test_the_key_that_most_rows_have_is_named() -> None:
     busiest = {"0": {"key": ["shop", "NULL"], "share": 0.71}, "2": {"key": ["other"], "share": 0.9}}
     (line,) = pressure_lines(Account(0, {}, {}, gauges=uneven, busiest=busiest), {})
     assert "in 3 shards): key shop, NULL has 71% of its rows, and one task does most of the work." in line
+
+
+def test_a_shard_that_the_others_wait_for() -> None:
+    late = {"shard": 3, "spent": 8_123_456, "usual": 402_000}
+    (line,) = pressure_lines(Account(0, {}, {}, straggler=late), {})
+    assert line.startswith("Shard 3 took 8s 120ms of the last batch, and the others about 400ms: it may have a slow")
+    busiest = {"3": {"key": ["a"], "share": 0.6}}
+    (line,) = pressure_lines(Account(0, {}, {}, straggler=late, busiest=busiest), {})
+    assert line.endswith("about 400ms: key a has 60% of its rows.")

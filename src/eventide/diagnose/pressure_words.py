@@ -1,4 +1,6 @@
-"""What strains a stream, in words: side sinks that fail, batches that take long, shards that hold most of the state."""
+"""What strains a stream, in words: side sinks that fail, batches that take long, shards that others wait for or that
+hold most of the state.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def pressure_lines(account: Account | None, figures: Mapping[str, Any]) -> list[
     """What there is to say; nothing for a stream that is well. `figures` are those of its side output."""
     if account is None:
         return _sinks(figures)
-    return [*_sinks(figures), *_slow(account), *_skew(account)]
+    return [*_sinks(figures), *_slow(account), *_straggler(account), *_skew(account)]
 
 
 def _sinks(figures: Mapping[str, Any]) -> list[str]:
@@ -40,6 +42,16 @@ def _slow(account: Account) -> list[str]:
     phase, most = max(account.took.items(), key=lambda pair: pair[1])
     whole, part = (format_duration(each // 100_000 * 100_000) for each in (took, most))
     return [f"The last batch took {whole}, {part} of it to {_doing(phase)}. {_ADVICE.get(phase, '')}".rstrip()]
+
+
+def _straggler(account: Account) -> list[str]:
+    late = account.straggler
+    if not late:
+        return []
+    spent, usual = (format_duration(late[name] // 10_000 * 10_000) for name in ("spent", "usual"))
+    keys = account.busiest.get(str(late["shard"]))
+    why = "it may have a slow machine, or few keys have most of the rows" if keys is None else _keys(keys)
+    return [f"Shard {late['shard']} took {spent} of the last batch, and the others about {usual}: {why}."]
 
 
 def _doing(phase: str) -> str:

@@ -6,6 +6,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median_low as median
 from typing import Any
 
 from eventide.admission.gate import TOKENS_LEFT
@@ -16,6 +17,7 @@ from eventide.kernels.contract import SIDE_KINDS, USED
 from eventide.storage.results import Account, add_counts
 
 ROWS_IN = "rows_in"
+_LONG = 1_000_000  # microseconds: who takes less keeps nobody waiting
 _TIMES = {"watermarks": "watermark", "tops": "max_timestamp_seen", "flushes": "flushed", "offered": "offered"}
 
 
@@ -38,6 +40,7 @@ class BatchAccount:
         self._lanes = copy.deepcopy(self._before.lanes)
         self._taken = self._before.taken
         self._busiest = self._before.busiest
+        self._spent: Counter[int] = Counter()  # microseconds, by shard
 
     def add(self, text: str) -> None:
         """What one call of a shard tells, as JSON."""
@@ -49,6 +52,7 @@ class BatchAccount:
         if one["gauges"] is not None:
             self._gauges[one["shard"]] = one["gauges"]
         self._watermark, self._began = one["watermark"], one["now"]
+        self._spent[one["shard"]] += one["spent"]
         self._add_times(one)
         self._add_admission(one["admission"])
         self._add_lanes(one["lanes"])
@@ -115,4 +119,13 @@ class BatchAccount:
             self._lanes,
             self._taken,
             busiest=self._busiest,
+            straggler=self._straggler(),
         )
+
+    def _straggler(self) -> dict[str, int]:
+        """The shard for which the others had to wait, if one took far longer than they did."""
+        if len(self._spent) < 2:
+            return {}
+        shard, most = self._spent.most_common(1)[0]
+        usual = int(median(self._spent.values()))
+        return {"shard": shard, "spent": most, "usual": usual} if most > max(_LONG, 3 * usual) else {}

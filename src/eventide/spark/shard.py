@@ -7,6 +7,7 @@ account per call.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ class SourceTimes:
     lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
     rows: Counter[int] = field(default_factory=Counter)  # how many came, whatever becomes of them
     taken: int = 0  # the newest manifest of the inbox
+    spent: int = 0  # microseconds from the first row to the last result
     busiest: dict[str, Any] = field(default_factory=dict)  # the key with most of the rows, where many came
 
     def note(self, let_in: LetIn) -> None:
@@ -156,7 +158,7 @@ class ShardWorker:
         self._gate = _gate(work) if work.admission else None
 
     def on_rows(self, key: Any, rows: Iterator[Row], timers: Any) -> Iterator[Row]:
-        clock = _clock(timers)
+        clock, began = _clock(timers), time.perf_counter()
         received = Received()
         for row in rows:
             received.add(row)
@@ -183,6 +185,7 @@ class ShardWorker:
         if "flush" in received.controls:
             output = output.merge(self._kernel.on_flush(max(received.controls["flush"]), clock, self._store))
         output.events.update(received.facts)
+        received.times.spent = int((time.perf_counter() - began) * 1e6)
         yield from self._done(key, clock, received.count, output, received.times)
 
     def _let_in(self, received: Received) -> tuple[dict[int, list[pa.Table]], Output]:
@@ -245,6 +248,7 @@ class ShardWorker:
             "lanes": times.lanes,
             "rows": times.rows,
             "taken": times.taken,
+            "spent": times.spent,
             **times.busiest,
         }
         return Row(tag="account", blob=json.dumps(account).encode())

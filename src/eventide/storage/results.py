@@ -55,6 +55,8 @@ class Account:
     took: dict[str, int] = field(default_factory=dict)  # microseconds that the phases of the batch took, by name
     # by shard, where one key had most of the rows when many came last: its values, and its share of the rows
     busiest: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # the shard that the others waited for, if one took far longer: shard, spent, usual (microseconds)
+    straggler: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, order=True)
