@@ -41,7 +41,8 @@ $(ARCHIVE): $(READY) src/eventide/spark/local/class_archive.py
 	@touch $@
 
 test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, in parallel, the others on local Spark
-	@$(WITH_JAVA) $(WITH_SERVERS) PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_SERVERS) scripts/observers.sh && \
+		PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
 test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and row by row
 	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime tests/admission

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -23,6 +25,9 @@ from eventide.web.views import view_of
 from tests.web.simulated import SECOND, Simulation
 
 TOP = Path(__file__).parent.parent.parent / "observability"
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="no promtool on this machine: apt-get install prometheus"
+)
 NAME = re.compile(r"\beventide_[a-z_]+")
 
 
@@ -88,3 +93,16 @@ def test_the_alert_rules_use_names_and_labels_that_are_there() -> None:
         assert names and names <= set(METRICS) and rule["annotations"]["summary"]
         assert set(re.findall(r"kind=\"(\w+)\"", rule["expr"])) <= {"late", "error"}
     assert "eventide_unaccounted_rows != 0" in [rule["expr"] for rule in group["rules"]]
+
+
+@needs_promtool
+def test_promtool_finds_nothing_wrong_with_the_metrics(shop: Simulation) -> None:
+    text, _ = exposition(view_of(str(shop.root)).snapshot())
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
+
+
+@needs_promtool
+def test_promtool_understands_the_alert_rules() -> None:
+    checked = subprocess.run(["promtool", "check", "rules", str(TOP / "alerts.yml")], capture_output=True, text=True)
+    assert checked.returncode == 0 and "SUCCESS" in checked.stdout, checked.stdout + checked.stderr
