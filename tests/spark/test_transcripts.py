@@ -2,8 +2,10 @@
 
 Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background,
 a few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases. A
-case that is played in both of them is not played whole as well: one has its batches, the other runs without a break. A
-case of many streams says itself that it is `slow`.
+case that is played in both of them is not played whole as well: one has its batches, the other runs without a break.
+
+All cases are played without Spark as well (`tests/properties/test_reference_transcripts.py`), where what they are about
+is decided; so every third of the others is quick here, unless it says itself that it is `slow`, and the rest is slow.
 """
 
 from __future__ import annotations
@@ -18,20 +20,23 @@ import yaml
 
 import eventide
 from eventide.testing import Player
+from tests.properties.test_reference_transcripts import NEEDS_SPARK
 
 AT_ONCE = 3
 WAYS: dict[str, dict[str, bool]] = {"whole": {}, "restarting": {"restarting": True}, "one row": {"one_row": True}}
 ALWAYS = ("core",)
+EVERY = 3  # of the other cases, which are quick
 
 
 def _chosen() -> Iterator[Any]:
     for path in sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml")):
-        for case in yaml.safe_load(path.read_text()):
+        for number, case in enumerate(yaml.safe_load(path.read_text())):
             is_chosen = path.stem in ALWAYS
             writes = any("write" in step for step in case.get("steps", ()))
             harder = ["restarting"] * writes + ["one row"] * (writes and not case.get("batching"))
             for way in harder if is_chosen and len(harder) == 2 else ["whole", *harder]:
-                is_quick = (way == "whole" and not case.get("slow")) or is_chosen
+                has_turn = (number % EVERY == 0 and not case.get("slow")) or case["name"] in NEEDS_SPARK
+                is_quick = is_chosen or (way == "whole" and has_turn)
                 marks = [] if is_quick else [pytest.mark.slow]
                 yield pytest.param(case, way, id=f"{way}: {path.stem}: {case['name']}", marks=marks)
 
