@@ -42,7 +42,7 @@ def limited_files(db: Database, folder: Path, burst: int, form: str, rest: str) 
     """)
 
 
-@pytest.mark.parametrize("shards", [2, 7])
+@pytest.mark.parametrize("shards", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_files_that_many_tasks_read_are_admitted_in_the_order_of_their_arrival(
     db_factory: DatabaseFactory, tmp_path: Path, shards: int
 ) -> None:
@@ -85,7 +85,7 @@ def test_files_that_spark_reads_are_admitted_exactly(db_factory: DatabaseFactory
     assert ids(db) == [*range(30), *range(100, 200)]
 
 
-@pytest.mark.parametrize("shards", [2, 7])
+@pytest.mark.parametrize("shards", [2, pytest.param(7, marks=pytest.mark.slow)])
 def test_rows_of_many_writes_in_one_batch_are_admitted_in_order(db_factory: DatabaseFactory, shards: int) -> None:
     db = db_factory(shards=shards)
     db.execute(f"""
