@@ -125,7 +125,7 @@ def test_a_run_goes_on_under_the_new_text(tmp_path: Path, told: Console, keep_sp
     assert [(row["k"], row["m"]) for row in rows()] == [("a", 3)]
 
 
-def until(holds: Callable[[], bool], seconds: float = 90) -> None:
+def until(holds: Callable[[], bool], seconds: float = 500) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not come to that"

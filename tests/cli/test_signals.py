@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 EVENTIDE = [sys.executable, "-m", "eventide"]
-LONGEST = 150  # seconds until a process that hangs is killed
+LONGEST = 500  # seconds until a process that hangs is killed
 APP = """
 CREATE SOURCE numbers WITH ('connector' = 'rate', 'rows_per_second' = '20');
 CREATE STREAM o AS SELECT window_start, count(*) AS n FROM numbers GROUP BY TUMBLE(timestamp, INTERVAL '2' SECOND);

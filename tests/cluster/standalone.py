@@ -21,7 +21,7 @@ import pyspark
 
 _SPARK = Path(pyspark.__file__).parent
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # JVMs that live for a minute
-_LONGEST_SECONDS = 60.0
+_LONGEST_SECONDS = 300.0
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 # small executors, which report every second: a dead one is noticed soon
 CONF = {

@@ -126,6 +126,8 @@ class Broker:
         from confluent_kafka.admin import NewTopic
 
         self._admin.create_topics([NewTopic(topic, partitions, 1)], operation_timeout=20)[topic].result(30)
+        while (known := self._admin.list_topics(topic, timeout=30).topics.get(topic)) is None or known.error:
+            time.sleep(0.05)  # the broker has it, and is about to tell clients
 
     def add_partitions(self, topic: str, total: int) -> None:
         from confluent_kafka.admin import NewPartitions

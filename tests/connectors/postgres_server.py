@@ -51,15 +51,19 @@ class Server:
     def start(self) -> None:
         command = [str(self._bin / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port), "-k", "", "-F"]
         command += ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=50", "-c", "shared_buffers=16MB"]
-        with (self._folder / "log").open("ab") as log:
+        path = self._folder / "log"
+        before = path.stat().st_size if path.exists() else 0
+        with path.open("ab") as log:
             self._process = subprocess.Popen(
                 command, user=self._user, stdout=log, stderr=log, cwd="/", env={"PATH": os.environ["PATH"]}
             )
-        for _ in range(200):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
+        for _ in range(6_000):  # it listens before it takes connections
+            if b"ready to accept connections" in path.read_bytes()[before:]:
                 return
+            if self._process.poll() is not None:
+                break
             time.sleep(0.05)
-        raise RuntimeError((self._folder / "log").read_text())
+        raise RuntimeError(path.read_text())
 
     def stop(self) -> None:
         if self._process is not None:

@@ -181,9 +181,18 @@ def start(db: Database, folder: Path, road: str, format: str = "json") -> None:
 
 
 @pytest.mark.parametrize(
-    ("road", "format"), [("true", "json"), ("false", "json"), ("false", "csv"), ("true", "parquet")]
+    ("road", "format", "mending"),
+    [
+        ("true", "json", "removed"),
+        ("false", "json", "repaired"),
+        ("false", "csv", "removed"),
+        ("true", "parquet", "repaired"),
+        pytest.param("true", "json", "repaired", marks=pytest.mark.slow),
+        pytest.param("false", "json", "removed", marks=pytest.mark.slow),
+        pytest.param("false", "csv", "repaired", marks=pytest.mark.slow),
+        pytest.param("true", "parquet", "removed", marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("mending", ["removed", "repaired"])
 def test_a_damaged_file_is_named_and_the_stream_goes_on_after_the_mending(
     db: Database, tmp_path: Path, road: str, format: str, mending: str
 ) -> None:

@@ -160,11 +160,14 @@ def file_case(folder: Path, format: str = "json", **options: str) -> SourceCase:
     return SourceCase(given, put, None if format == "parquet" else put_bad, {**given, "path": str(other)})
 
 
-@pytest.mark.parametrize("format", ["json", "csv", pytest.param("parquet", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "format", ["json", *(pytest.param(format, marks=pytest.mark.slow) for format in ("csv", "parquet"))]
+)
 def test_files_as_a_source(db_factory: DatabaseFactory, tmp_path: Path, format: str) -> None:
     check_source(connector("files"), file_case(tmp_path / "in", format), db_factory, tmp_path / "checkpoint")
 
 
+@pytest.mark.slow
 def test_spark_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     given = file_case(tmp_path / "in", "json")
     other = {"format": "json", "path": str(tmp_path / "in_other")}
@@ -201,6 +204,7 @@ def test_delta_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow  # the kill tests do worse to it
 def test_embedded_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     case = SourceCase({}, lambda db, rows: db.write("s", rows))
     check_source(connector("embedded"), case, db_factory, tmp_path / "checkpoint")

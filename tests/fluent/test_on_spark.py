@@ -135,7 +135,12 @@ def joined(spark: Any, tmp_path: Path) -> eventide.FluentStream:
     ("make", "outcome", "late"),
     [
         (per_key, [(0, "x", 5), (1, "x", 2), (2, "y", 40)], 1),
-        (joined, [("x", 2, None), ("x", 4, 1), ("x", 16, 1), ("y", 8, None), ("y", 32, None)], 0),
+        pytest.param(
+            joined,
+            [("x", 2, None), ("x", 4, 1), ("x", 16, 1), ("y", 8, None), ("y", 32, None)],
+            0,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["windows", "a join"],
 )

@@ -11,7 +11,7 @@ from eventide.database import Database
 from eventide.storage.inbox import KEPT_MANIFESTS
 from tests.conftest import DatabaseFactory
 
-LONGEST_SECONDS = 120.0
+LONGEST_SECONDS = 500.0
 SQL = """
 CREATE SOURCE s (v BIGINT) WITH ('rows.keep' = 'none');
 CREATE STREAM o WITH ('results.keep' = 'none') AS SELECT v FROM s;

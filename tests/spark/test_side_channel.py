@@ -17,7 +17,7 @@ from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import Account, Results
 
 NOTHING = pa.table({})
-LONGEST_SECONDS = 120.0  # after which a test that hangs ends; nothing is measured by it
+LONGEST_SECONDS = 500.0  # after which a test that hangs ends; nothing is measured by it
 
 
 class Memory:

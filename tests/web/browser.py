@@ -16,7 +16,7 @@ CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
 MISSING = "no Chromium on this machine: apt-get install chromium"
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 
 
 class Browser:
