@@ -65,10 +65,10 @@ class Surveying:
         """`rows` have SEQ, TS, HOW and `columns`; their numbers go up from `first`. A row that is an error is not
         surveyed: it takes no token and ends no gap.
         """
+        order = ShedOrder() if self.orders is None else ShedLog(self.orders).at(rows[NOW][0].as_py())
         rows, unseen = _without_counts(rows) if self.by_place else (rows, 0)
         how, kept = column(rows, HOW), column(rows, KEPT)
         is_good, is_kept = np.asarray(pc.less_equal(how, FROM_PROCESSING)), np.asarray(kept)
-        order = ShedOrder() if self.orders is None else ShedLog(self.orders).at(rows[NOW][0].as_py())
         priorities = self._priorities(rows)
         out = np.zeros(rows.num_rows, np.bool_)
         slices = None
@@ -89,11 +89,8 @@ class Surveying:
         told = order.to_bytes() if admission.sheds else None
         if not is_kept.all():
             rows, out = rows.filter(kept), out[is_kept]
-        if self.needs_history or told is None or slices is None:
-            return Surveyed(rows, slices, out, told)
-        return self._without_shed(
-            Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {})
-        )
+        found = Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {})
+        return found if self.needs_history or told is None or slices is None else self._without_shed(found)
 
     @staticmethod
     def _without_shed(found: Surveyed) -> Surveyed:
