@@ -31,6 +31,7 @@ from eventide.tasks.packing import (
     KEPT,
     NOW,
     PRIORITY,
+    REST,
     SURVEY,
     Packing,
     ShardBy,
@@ -95,6 +96,7 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
     orders: dict[int, ShedOrder] = {}
     rows: dict[int, list[tuple[int | None, pa.Table]]] = {}
     left_out: Counter[int] = Counter()
+    rest: list[tuple[int, pa.Table]] = []
     for entry in packed:
         if entry["shard"] != shard:
             continue
@@ -104,9 +106,11 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
             order = order_of(found)
             orders.update({} if order is None else {0: ShedOrder.from_bytes(order)})
             left_out.update(left_out_of(found))
+        elif entry.get("control") == REST:
+            rest.append((survey_of(found) or 0, found))
         else:
             rows.setdefault(0, []).append((survey_of(found), found))
-    return gate.let_in(slices, rows, store, orders, {0: left_out})
+    return gate.let_in(slices, rows, store, orders, {0: left_out}, {0: rest})
 
 
 @st.composite
@@ -152,9 +156,10 @@ def test_tasks_and_shards_admit_what_the_rules_admit_row_by_row(
             if row.how == IS_UNPARSEABLE:
                 continue
             decision = source.try_admit(row.ts if row.how == DECLARED else None, row.at // MS * MS)
+            if isinstance(decision, Admit):  # what the query leaves out tells about time as well
+                claims += [row.ts - LAG] if row.how == DECLARED else []
             if row.kept and isinstance(decision, Admit):
                 admitted.add(row.id)
-                claims += [row.ts - LAG] if row.how == DECLARED else []
             elif row.kept and isinstance(decision, Reject):
                 rejected[row.id] = decision.reason
         packed = packed_by(made, tasks, chunk)

@@ -19,6 +19,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+CAUTIOUS = 512 * KIB  # the first batch, where one that is too long does harm
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Pacing:
 
     `growth` and `shrink` bound one step. `least_work` is the least time that a batch spends on its data, as a share of
     the fixed cost: a target below the fixed cost cannot be met, and nearly empty batches would only let the input pile
-    up. A batch counts as full from the share `full` of its budget; a smaller one says little about the throughput.
+    up. A batch counts as full from the share `full` of its budget, or if it lasted far too long: the budget was too
+    large then. A smaller one says little about the throughput.
     """
 
     target_latency: float  # seconds
@@ -166,7 +168,7 @@ class AdaptiveBatcher:
             return
         if point.bytes <= 0 or not math.isfinite(point.seconds) or point.seconds <= 0:
             return
-        is_full = point.bytes >= self.pacing.full * self.budget
+        is_full = point.bytes >= self.pacing.full * self.budget or point.seconds > _FAR_OFF * self._reachable()
         if is_full:
             self._predictor.add(point)
         else:

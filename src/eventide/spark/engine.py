@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from eventide.admission.pacing import AdaptiveBatcher, Pacing
+from eventide.admission.pacing import CAUTIOUS, AdaptiveBatcher, Pacing
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedding import Shedding
 from eventide.admission.throttle import Queue
@@ -39,10 +39,10 @@ from eventide.plan.fusion import Fused
 from eventide.plan.pace import pace_of_writes
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan, plan_id
-from eventide.plan.reads import sources_of, tables_of, window_of, with_columns
+from eventide.plan.reads import sources_of, tables_of, with_columns
+from eventide.plan.shedding import whole_span
 from eventide.plan.side_output import Route
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
-from eventide.plan.windows import Tumble
 from eventide.spark import session as sessions
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.backlog import Backlog
@@ -174,7 +174,7 @@ class Engine:
             if input.source.connector == "files" and any(map(_is_load_measured, sources.values()))
         ]
         paces = [pace for each in sources.values() if each.connector == "embedded" and (pace := pace_of_writes(each))]
-        batcher = AdaptiveBatcher(Pacing(min(paces) / SECOND)) if paces else None
+        batcher = AdaptiveBatcher(_pacing(min(paces), sources.values())) if paces else None
         return Backlog(inbox, spools, upstreams, [folder for folder in folders if folder is not None], batcher)
 
     def _files_waiting(self, stream: str, number: int, source: logical.Source) -> FilesWaiting | None:
@@ -187,8 +187,8 @@ class Engine:
 
     def _shedding(self, stream: logical.Stream, sources: Iterable[logical.Source]) -> Shedding | None:
         specs = {source.name: source.admission for source in sources if source.admission and _is_load_measured(source)}
-        window = window_of(stream.query)
-        kept = window.size + stream.emit.allowed_lateness if isinstance(window, Tumble) else None
+        span = whole_span(stream.query)
+        kept = None if span is None else span.size + stream.emit.allowed_lateness
         return Shedding(specs, ShedLog(self._layout.shed_orders(stream.name)), kept) if specs else None
 
     def _stream_tables(self, stream: logical.Stream) -> StreamTables | None:
@@ -489,6 +489,12 @@ def _passed(texts: Texts, first: int, account: Account | None, lateness: int) ->
     if account is not None and account.watermark is not None and texts.newest.from_batch < first:
         known.append(account.watermark - lateness)
     return max(known, default=None)
+
+
+def _pacing(target: int, sources: Iterable[logical.Source]) -> Pacing:
+    if any(source.admission is not None and source.admission.sheds for source in sources):
+        return Pacing(target / SECOND, initial_batch=CAUTIOUS)
+    return Pacing(target / SECOND)
 
 
 def _is_load_measured(source: logical.Source) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,7 @@ class Surveyed:
     out: Bools  # for each of `rows`: it will be rejected for its lag, or shed unless it is rejected
     order: bytes | None = None  # of the shedder; None: nothing is to be shed
     left_out: dict[int, int] = field(default_factory=dict)  # rows that were shed here, by priority
+    rest: pa.Table | None = None  # rows that the filters leave out, and that may be admitted: their time counts
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Surveying:
     window: tuple[int, int] | None = None  # offset and size, where whole windows go
     weight: str | None = None  # the column that says how many rows one stands for, if anybody asks
     by_place: bool = False  # the source itself numbers its rows: their place tells them apart
+    rest_counts: bool = True  # the time of rows that the filters leave out: not where the query says what the time is
 
     @property
     def needs_history(self) -> bool:
@@ -87,9 +89,12 @@ class Surveying:
         if priorities is not None and slices is not None:
             rows = rows.append_column(PRIORITY_CODE, pa.array(priorities))
         told = order.to_bytes() if admission.sheds else None
+        rest = None
         if not is_kept.all():
+            counts = is_good & ~is_kept & ~out if self.rest_counts else np.zeros_like(is_kept)
+            rest = rows.filter(pa.array(counts)) if counts.any() else None
             rows, out = rows.filter(kept), out[is_kept]
-        found = Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {})
+        found = Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {}, rest)
         return found if self.needs_history or told is None or slices is None else self._without_shed(found)
 
     @staticmethod
@@ -103,7 +108,7 @@ class Surveying:
         by_priority = {priority: count for priority, count in enumerate(counts.tolist()) if count}
         left_out = dict(Counter(found.left_out) + Counter(by_priority))
         rows = found.rows.filter(pa.array(~goes))
-        return Surveyed(rows, found.slices, found.out[~goes], found.order, left_out)
+        return replace(found, rows=rows, out=found.out[~goes], left_out=left_out)
 
     @staticmethod
     def _arrivals(rows: pa.Table, how: pa.Array, is_good: Bools, first: int) -> Arrivals:
