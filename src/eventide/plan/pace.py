@@ -16,8 +16,8 @@ def pace_of(source: Source) -> int | None:
     return spec.shed.target_latency if spec is not None and spec.shed is not None and spec.throttles else None
 
 
-def pace_of_writes(source: Source) -> int | None:
-    """The same for what comes by `db.write`. Of a source of which rows are shed, too, a batch takes what it can work
+def pace_with_load(source: Source) -> int | None:
+    """The same where nothing else bounds a batch. Of a source of which rows are shed, too, it takes what it can work
     off: so there is soon another order, and rows that are never shed do not wait for a long batch.
     """
     spec = source.admission

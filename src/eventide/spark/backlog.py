@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eventide.admission.pacing import AdaptiveBatcher, BatchPerformancePoint
+from eventide.admission.pacing import LEAST_KEPT, AdaptiveBatcher, BatchPerformancePoint
 from eventide.admission.throttle import Queue
 from eventide.eventtime.durations import SECOND
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from eventide.spark.stream_output import StreamOutput
     from eventide.storage.inbox import Inbox
     from eventide.storage.spool import Spool
-
-_LEAST_KEPT = 0.01
 
 
 @dataclass
@@ -34,7 +32,7 @@ class Backlog:
 
     def publish(self, now: int) -> bool:
         """Let the stream see what is there, or as much of it as a batch may take."""
-        budget = None if self.batcher is None else round(self.batcher.budget / max(self.keep, _LEAST_KEPT))
+        budget = None if self.batcher is None else round(self.batcher.budget / max(self.keep, LEAST_KEPT))
         return self.inbox.publish_new(self.spools, self.upstreams, now, budget)
 
     def observe(self, began: int, ended: int, kept: float = 1.0) -> tuple[int, int]:

@@ -36,7 +36,7 @@ from eventide.plan import logical
 from eventide.plan.changes import lateness
 from eventide.plan.difference import canonical, difference
 from eventide.plan.fusion import Fused
-from eventide.plan.pace import pace_of_writes
+from eventide.plan.pace import pace_with_load
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan, plan_id
 from eventide.plan.reads import sources_of, tables_of, with_columns
@@ -173,7 +173,7 @@ class Engine:
             for number, input in enumerate(physical.inputs)
             if input.source.connector == "files" and any(map(_is_load_measured, sources.values()))
         ]
-        paces = [pace for each in sources.values() if each.connector == "embedded" and (pace := pace_of_writes(each))]
+        paces = [pace for each in sources.values() if each.connector == "embedded" and (pace := pace_with_load(each))]
         batcher = AdaptiveBatcher(_pacing(min(paces), sources.values())) if paces else None
         return Backlog(inbox, spools, upstreams, [folder for folder in folders if folder is not None], batcher)
 
