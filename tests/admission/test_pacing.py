@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from eventide.admission.pacing import GIB, KIB, MIB, AdaptiveBatcher, BatchPerformancePoint, Pacing
+from eventide.admission.pacing import GIB, KIB, MIB, AdaptiveBatcher, BatchPerformancePoint, Pacing, SheddingBatcher
 
 COLD = 8.0  # extra seconds that the first batch takes
 
@@ -47,6 +47,25 @@ class Engine:
 
 def share_within(lengths: list[float], target: float, tolerance: float = 0.3) -> float:
     return sum(abs(length / target - 1) <= tolerance for length in lengths) / len(lengths)
+
+
+def test_a_small_batch_that_lasts_far_too_long_shows_that_the_budget_is_too_large() -> None:
+    batcher = AdaptiveBatcher(Pacing(2.0))
+    for _ in range(4):
+        batcher.observe(BatchPerformancePoint(MIB, 12.0))
+    assert batcher.budget < MIB / 3
+
+
+def test_rows_that_are_shed_do_not_count() -> None:
+    """10 MiB/s; nine of ten rows are shed from the eighth batch on, and none from the sixteenth on."""
+    keeps = iter([1.0] * 7 + [0.1] * 8 + [1.0] * 8)
+    batcher, lengths = SheddingBatcher(Pacing(2.0), lambda: keep), []
+    for keep in keeps:
+        size = batcher.budget
+        seconds = 0.2 + keep * size / (10 * MIB)
+        lengths.append(seconds)
+        batcher.observe(BatchPerformancePoint(size, seconds))
+    assert all(1.4 < seconds < 2.6 for seconds in lengths[5:])
 
 
 targets = st.floats(0.3, 30)

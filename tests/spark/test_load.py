@@ -45,6 +45,41 @@ def test_windows_go_as_a_whole_and_say_how_many_they_stand_for(db_factory: Datab
     assert set(shed.values()) == {6}
 
 
+def test_windows_of_pairs_and_steps_of_windows_go_as_a_whole(db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    """Two rows of a left source and one of a right for each of 40 keys in 3 windows: all their pairs, or none; and
+    both steps of a cumulating window, or none.
+    """
+    order = ShedOrder(HALF, 0.5, 1.5, "latency", ((-(1 << 62), HALF),))
+    for stream in ("pairs", "steps"):
+        ShedLog(tmp_path / "streams" / stream / "shed_orders.json").add(0, order)
+    db = db_factory(checkpoint=str(tmp_path), shards=2)
+    options = "WITH ('shed.mode' = 'windows', 'shed.target_latency' = '1 hour')"
+    db.execute(f"""
+        CREATE SOURCE l ({COLUMNS}) {options};
+        CREATE SOURCE r (other INT, k STRING, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) {options};
+        CREATE STREAM pairs AS SELECT l.k AS k, window_start, id, other FROM l FULL JOIN r
+        WITHIN TUMBLE(INTERVAL '1' SECOND) ON l.k = r.k;
+        CREATE STREAM steps AS SELECT k, window_start, window_end, count(*) AS n FROM l
+        GROUP BY k, CUMULATE(ts, INTERVAL '500' MILLISECOND, INTERVAL '1' SECOND);
+    """)
+    left = [(id, f"k{id % 40}", id // 80 * 1000 + id % 80 // 40 * 600) for id in range(240)]
+    right = [(id, f"k{id % 40}", id // 40 * 1000 + 300) for id in range(120)]
+    for source, rows in (("l", left[:100]), ("r", right[:100]), ("l", left[100:]), ("r", right[100:])):
+        db.write(source, rows)
+    db.tick()
+    db.stop()
+    pairs = list(db.read("pairs"))
+    assert all(row["id"] is not None and row["other"] is not None for row in pairs)
+    found = Counter((row["k"], row["window_start"]) for row in pairs)
+    assert 30 < len(found) < 90 and set(found.values()) == {2}
+    steps: dict[tuple[str, object], list[int]] = {}
+    for row in sorted(db.read("steps"), key=lambda row: row["window_end"]):
+        steps.setdefault((row["k"], row["window_start"]), []).append(row["n"])
+    assert set(steps) == set(found) and all(counts == [1, 2] for counts in steps.values())
+    for stream in ("pairs", "steps"):
+        assert is_balanced(db.accounting(stream)) and db.accounting(stream)["shed"] > 0
+
+
 def test_a_writer_that_is_too_fast_is_told_to_wait_and_batches_take_a_piece_at_a_time(db: Database) -> None:
     """A batch takes 4 MiB before anything is known, and two of them may wait."""
     db.execute("""

@@ -31,6 +31,7 @@ from eventide.tasks.packing import (
     KEPT,
     NOW,
     PRIORITY,
+    REST,
     SURVEY,
     Packing,
     ShardBy,
@@ -95,6 +96,7 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
     orders: dict[int, ShedOrder] = {}
     rows: dict[int, list[tuple[int | None, pa.Table]]] = {}
     left_out: Counter[int] = Counter()
+    rest: list[tuple[int, pa.Table]] = []
     for entry in packed:
         if entry["shard"] != shard:
             continue
@@ -104,9 +106,11 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
             order = order_of(found)
             orders.update({} if order is None else {0: ShedOrder.from_bytes(order)})
             left_out.update(left_out_of(found))
+        elif entry.get("control") == REST:
+            rest.append((survey_of(found) or 0, found))
         else:
             rows.setdefault(0, []).append((survey_of(found), found))
-    return gate.let_in(slices, rows, store, orders, {0: left_out})
+    return gate.let_in(slices, rows, store, orders, {0: left_out}, {0: rest})
 
 
 @st.composite
@@ -152,9 +156,10 @@ def test_tasks_and_shards_admit_what_the_rules_admit_row_by_row(
             if row.how == IS_UNPARSEABLE:
                 continue
             decision = source.try_admit(row.ts if row.how == DECLARED else None, row.at // MS * MS)
+            if isinstance(decision, Admit):  # what the query leaves out tells about time as well
+                claims += [row.ts - LAG] if row.how == DECLARED else []
             if row.kept and isinstance(decision, Admit):
                 admitted.add(row.id)
-                claims += [row.ts - LAG] if row.how == DECLARED else []
             elif row.kept and isinstance(decision, Reject):
                 rejected[row.id] = decision.reason
         packed = packed_by(made, tasks, chunk)
@@ -312,12 +317,38 @@ def test_rows_that_go_unseen_are_those_that_the_survey_would_have_shed(tmp_path:
 
     every = table([Row(id, MS, id * MS, DECLARED, True, id) for id in range(count)])
     late = surveyed(every)
-    mask, left = EarlyShedding(tmp_path / "orders.json", spec).kept(every[SEQ], 0) or (None, 0)
+    mask, left, payloads = EarlyShedding(tmp_path / "orders.json", spec).kept(every[SEQ], 0) or (None, 0, 0)
     told = table([Row(left_out_seq(left), 0, 0, FROM_METADATA, True, 0)])
     early = surveyed(pa.concat_tables([every.filter(mask), told]))
+    assert payloads == SHED_PAYLOADS
     assert left > 4 * SHED_PAYLOADS and early.left_out == late.left_out == {int(spec.priority): left}
     assert early.rows["__o0"].to_pylist() == late.rows["__o0"].to_pylist()
     assert EarlyShedding(tmp_path / "none.json", spec).kept(every[SEQ], 0) is None
+
+
+def test_rows_that_went_unseen_count_though_no_row_travels_with_them(tmp_path: Path) -> None:
+    spec = parse_admission({"shed.policy": "strict"})
+    ShedLog(tmp_path / "orders.json").add(0, ShedOrder(ShedRatios(medium=1.0), 0.9, 1.3, "latency"))
+    surveying = Surveying(spec, False, tmp_path / "orders.json", by_place=True)
+    made = Packing(0, (10, 11), ShardBy(("__k0",)), LAG, surveying=surveying)
+    told = table([Row(left_out_seq(7), 0, 0, FROM_METADATA, True, 0)])
+    told = told.append_column(NOW, pa.repeat(0, 1)).append_column(PRIORITY, pa.nulls(1, pa.string()))
+    packed = made.pack(told, 0)
+    found = let_in(Gate({0: spec}, SIDE), packed, 10, MemoryStore())
+    assert found.output.counts["shed"] == found.output.events["offered_s_medium"] == 7
+    assert not any(rows.num_rows for rows in found.rows[0])
+
+
+def test_a_task_lets_some_rows_leave_a_payload_whatever_the_number_of_its_pieces(tmp_path: Path) -> None:
+    spec = parse_admission({"shed.policy": "strict"})
+    ShedLog(tmp_path / "orders.json").add(0, ShedOrder(ShedRatios(medium=1.0), 0.9, 1.3, "latency"))
+    shedding, payloads = EarlyShedding(tmp_path / "orders.json", spec), SHED_PAYLOADS
+    travelled = 0
+    for first in range(0, 10 * SHED_PAYLOADS, 300):
+        found = shedding.kept(pa.chunked_array([pa.array(range(first, first + 300))]), 0, payloads)
+        assert found is not None and found.left_out + found.told == 300
+        payloads, travelled = payloads - found.told, travelled + found.told
+    assert travelled == SHED_PAYLOADS and payloads == 0
 
 
 @pytest.mark.parametrize(

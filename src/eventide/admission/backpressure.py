@@ -91,8 +91,8 @@ class SlaBackpressureCoordinator:
 
 
 class LoadSheddingManager:
-    """What the driver asks after each batch of a stream: the order for the next. A source of policy `prefer_throttle`
-    reads `keep` instead, the share of its pace, and `wait`.
+    """What the driver asks after each batch of a stream: the order for the next, and `keep`, the share of all rows that
+    it leaves. A source of policy `prefer_throttle` reads `wait` instead.
 
     After a restart `order` is the last one that was logged; how loaded the engine is it learns anew.
     """
@@ -124,7 +124,9 @@ class LoadSheddingManager:
 
     @property
     def keep(self) -> float:
-        return 1 - self.order.share
+        rows = sum(self._mix.values())
+        shed = sum(count * self.order.ratios.of(priority) for priority, count in self._mix.items())
+        return 1 - shed / rows if rows else 1 - self.order.share
 
     @property
     def wait(self) -> int:

@@ -50,12 +50,15 @@ class LetIn:
         """Notes what admitted rows say about time; gives them without what only this needs."""
         if CLAIM not in rows.column_names:
             return rows
-        good = _good(rows)
+        self.note(number, _good(rows))
+        return rows.drop_columns([CLAIM])
+
+    def note(self, number: int, admitted: pa.Table) -> None:
+        """What rows say about time: CLAIM and TS."""
         for times, name in ((self.claims, CLAIM), (self.tops, TS)):
-            latest = pc.max(good[name]).as_py()
+            latest = pc.max(admitted[name]).as_py()
             if latest is not None:
                 times[number] = max(latest, times.get(number, latest))
-        return rows.drop_columns([CLAIM])
 
 
 class Gate:
@@ -77,16 +80,19 @@ class Gate:
         store: Store,
         orders: Mapping[int, ShedOrder] | None = None,
         left_out: Mapping[int, Mapping[int, int]] | None = None,
+        rest: Mapping[int, Sequence[tuple[int, pa.Table]]] | None = None,
     ) -> LetIn:
         """`slices` by input and survey, of all tasks; `rows` of this shard by input, each table with its survey, or
         None if it has none: then it has errors only. `orders` are those under which the slices were made, where rows
-        are to be shed, `left_out` how many rows tasks have shed by themselves, by input and priority. Must be called
-        for every batch in which there are slices.
+        are to be shed, `left_out` how many rows tasks have shed by themselves, by input and priority. `rest` are
+        tickets, TS and CLAIM of rows that the query leaves out, each with its survey: those that are admitted tell
+        about time, and nothing else. Must be called for every batch in which there are slices.
         """
         found = LetIn(rows={number: [table for _, table in tables] for number, tables in rows.items()})
         for number in sorted(slices):
             order = (orders or {}).get(number)
-            found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), order, store, found)
+            others = (rest or {}).get(number, ())
+            found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), order, store, found, others)
             self._add_left_out(number, (left_out or {}).get(number, {}), found)
         return found
 
@@ -98,6 +104,7 @@ class Gate:
         order: ShedOrder | None,
         store: Store,
         found: LetIn,
+        rest: Sequence[tuple[int, pa.Table]],
     ) -> list[pa.Table]:
         spec, kept = self._specs[number], store.read(SPACE, number)
         state = AdmissionState.from_bytes(kept[0]) if kept else AdmissionState()
@@ -106,6 +113,7 @@ class Gate:
         if self._window is not None:
             latest = [top for _, table in surveyed if (top := pc.max(_good(table)[TS]).as_py()) is not None]
             found.offered.update({number: max(latest)} if latest else {})
+        asked += [ShardRows(survey, Tickets.of(table), ints(table, TS)) for survey, table in rest]
         decided, new = Admission(spec, order).decide(state, slices, asked)
         if spec.needs_history:
             store.replace(SPACE, number, new.to_bytes())
@@ -114,7 +122,9 @@ class Gate:
             figures[TOKENS_LEFT] = float(new.bucket.measure.tokens(new.bucket.level))
         found.figures[number] = figures
         let_in = [table for survey, table in tables if survey is None]
-        for (_, table), each in zip(surveyed, decided, strict=True):
+        for (_, table), each in zip(rest, decided[len(surveyed) :], strict=True):
+            found.note(number, table.filter(pa.array(each.outcomes == Outcome.ADMITTED)))
+        for (_, table), each in zip(surveyed, decided, strict=False):
             table = self._without_rejected(number, table, each, found.output, figures)
             let_in.append(found.noted(number, table))
         return [table for table in let_in if table.num_rows]

@@ -20,11 +20,12 @@ MEMORY_SHARE = 0.9  # of the memory, which may be used before it counts as full
 _LEAST_WORK = 0.2  # of the fixed cost: what a batch does at least where its target is too short
 _MOST_BATCHES = 8  # over which arrivals are averaged
 
-_MEMORY = 0.97  # weight of a batch against the next newer one
+_MEMORY = 0.97  # weight of a batch against the next newer one, at most: the first ones are cold, and soon forgotten
+_YOUTH = 2.0
 _PULL = 0.004  # of a guess against what batches show
 _GUESS_SHORT, _GUESS_LONG = 0.5, 0.1  # of the shortest batch, if it kept to the target and if not
 _MOST_FIXED = 0.95  # of the shortest batch: rows always cost something
-_QUICKNESS = 0.06  # weight of a new batch in the slowness of the moment
+_QUICKNESS = 0.12  # weight of a new batch in the slowness of the moment
 _FAR_OFF, _BELIEVED = 1.35, 5
 
 
@@ -43,17 +44,20 @@ class BatchLoad:
 
 @dataclass(frozen=True)
 class LoadScore:
-    """`demand` is None until enough batches have been seen. Other parts that are not known are 0."""
+    """`demand` is None until enough batches have been seen. Other parts that are not known are 0. `queue` is no part of
+    the score: all rows that wait, be they kept or not, against those of one batch of the target's length.
+    """
 
     demand: float | None = None
     latency: float = 0.0
     backlog: float = 0.0
     memory: float = 0.0
     cpu: float = 0.0
+    queue: float = 0.0
 
     @property
     def parts(self) -> dict[str, float]:
-        return {name: value for name, value in vars(self).items() if value is not None}
+        return {name: value for name, value in vars(self).items() if name != "queue" and value is not None}
 
     @property
     def value(self) -> float:
@@ -76,6 +80,7 @@ class BatchCost:
     def __init__(self, target: float) -> None:
         self._target = target
         self._sums = [0.0] * 5  # of weights, rows, rows squared, seconds, seconds × rows
+        self._seen = 0
         self._shortest = math.inf
         self._recent: deque[float] = deque(maxlen=_BELIEVED)
         self._slowness = 1.0
@@ -99,7 +104,9 @@ class BatchCost:
         even = seconds / self._slowness
         weight = 1 / even**2
         added = (weight, weight * rows, weight * rows**2, weight * even, weight * even * rows)
-        self._sums = [_MEMORY * old + new for old, new in zip(self._sums, added, strict=True)]
+        self._seen += 1
+        memory = min(_MEMORY, self._seen / (self._seen + _YOUTH))
+        self._sums = [memory * old + new for old, new in zip(self._sums, added, strict=True)]
         self._shortest = min(self._shortest, even)
         self._line = self._fit()
 
@@ -142,12 +149,14 @@ class LoadMeter:
             self._cost.add(batch.kept, seconds)
         capacity, length = self._capacity()
         rate = self._rate(batch)
+        queue = (batch.waiting or 0) / (capacity * length)
         score = LoadScore(
             None if rate is None or (rate > 0 and math.isinf(capacity)) else rate / capacity,
             seconds / self._target,
-            (batch.waiting or 0) * batch.kept / max(batch.offered, 1) / (capacity * length),
+            queue * batch.kept / max(batch.offered, 1),
             (batch.memory or 0.0) / MEMORY_SHARE,
             min(batch.cpu or 0.0, 1.0),
+            queue,
         )
         self._last = batch
         return score

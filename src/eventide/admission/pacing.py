@@ -16,9 +16,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+CAUTIOUS = 512 * KIB  # the first batch, where one that is too long does harm
+LEAST_KEPT = 0.01  # of the rows, as far as a batch grows when most are shed
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Pacing:
 
     `growth` and `shrink` bound one step. `least_work` is the least time that a batch spends on its data, as a share of
     the fixed cost: a target below the fixed cost cannot be met, and nearly empty batches would only let the input pile
-    up. A batch counts as full from the share `full` of its budget; a smaller one says little about the throughput.
+    up. A batch counts as full from the share `full` of its budget, or if it lasted far too long: the budget was too
+    large then. A smaller one says little about the throughput.
     """
 
     target_latency: float  # seconds
@@ -136,6 +141,15 @@ class BatchSizePredictor:
         return Cost(fixed, max(wbs - fixed * wb, (1 - _MOST_FIXED) * wbs) / wbb)
 
 
+class Batcher(Protocol):
+    """Says how many bytes the next batch may take, and is told of each when it has ended."""
+
+    @property
+    def budget(self) -> int: ...
+
+    def observe(self, point: BatchPerformancePoint) -> None: ...
+
+
 @dataclass
 class AdaptiveBatcher:
     """Says how many bytes the next batch may take. `observe` each batch when it has ended, then read `budget`.
@@ -166,7 +180,7 @@ class AdaptiveBatcher:
             return
         if point.bytes <= 0 or not math.isfinite(point.seconds) or point.seconds <= 0:
             return
-        is_full = point.bytes >= self.pacing.full * self.budget
+        is_full = point.bytes >= self.pacing.full * self.budget or point.seconds > _FAR_OFF * self._reachable()
         if is_full:
             self._predictor.add(point)
         else:
@@ -215,3 +229,29 @@ class AdaptiveBatcher:
 
     def _bounded(self, bytes: float) -> int:
         return round(min(max(bytes, self.pacing.min_batch), self.pacing.max_batch))
+
+
+class SheddingBatcher:
+    """The same where rows are shed: those cost little, and do not count. `keep` gives the share that the order in force
+    leaves. Read `budget` when a batch begins.
+    """
+
+    def __init__(self, pacing: Pacing, keep: Callable[[], float]) -> None:
+        self._batcher = AdaptiveBatcher(pacing)
+        self._keep = keep
+        self._kept = 1.0  # of the batch that runs
+
+    @property
+    def budget(self) -> int:
+        self._kept = max(self._keep(), LEAST_KEPT)
+        return round(self._batcher.budget / self._kept)
+
+    def observe(self, point: BatchPerformancePoint) -> None:
+        self._batcher.observe(replace(point, bytes=round(point.bytes * self._kept)))
+
+
+def batcher_of(target_latency: float, keep: Callable[[], float] | None) -> Batcher:
+    """With `keep` rows are shed."""
+    if keep is None:
+        return AdaptiveBatcher(Pacing(target_latency))
+    return SheddingBatcher(Pacing(target_latency, initial_batch=CAUTIOUS), keep)

@@ -23,6 +23,10 @@ class ShedLog:
         orders = self._orders()
         return orders[-1][1] if orders else ShedOrder()
 
+    def keep(self) -> float:
+        """The share of rows that the latest order leaves, about."""
+        return 1 - self.latest().share
+
     def at(self, time: int) -> ShedOrder:
         """The order that held at `time`, in microseconds."""
         held = [order for since, order in self._orders() if since <= time]

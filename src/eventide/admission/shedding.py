@@ -66,6 +66,11 @@ class Shedding:
         oldest = None if account.watermark is None or self._kept is None else account.watermark - self._kept
         return max(seen, default=None), oldest
 
+    @property
+    def keep(self) -> float:
+        """The share of what comes that the next batch will keep."""
+        return self._manager.keep if self._sheds else 1.0
+
     def figures(self) -> dict[str, float | str]:
         """The load as it was measured last, and what is to be shed."""
         order, score = self._manager.order, self._manager.score
@@ -82,6 +87,12 @@ class Shedding:
         }
         mix[Priority.CRITICAL] += max(offered - sum(mix.values()), 0)
         return mix
+
+
+def kept_of(account: Account) -> float:
+    """The share of a batch's rows that was not shed."""
+    rows, shed = account.counts.get("rows_in", 0), account.counts.get("shed", 0)
+    return 1 - shed / rows if rows else 1.0
 
 
 def _cpu() -> float:

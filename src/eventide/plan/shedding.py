@@ -6,14 +6,16 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from eventide.admission.options import AdmissionSpec, ShedMode
-from eventide.plan.logical import Filter, Relation, Scan, Source, Stream, Union, WindowAggregate
+from eventide.plan.joins import JoinBound, OverlappingSessions, SameWindow
+from eventide.plan.logical import Filter, Join, Query, Relation, Scan, Source, Stream, Union, WindowAggregate
 from eventide.plan.modes import LatePolicy
 from eventide.plan.names import quoted
-from eventide.plan.physical import AggregateWindows, Input, Physical
+from eventide.plan.physical import AggregateWindows, Input, JoinRows, Physical
 from eventide.plan.reads import sources_of
-from eventide.plan.windows import Tumble
+from eventide.plan.windows import Calendar, Cumulate, Hop, Session, Tumble, Window
 
 SHED_RATIO = "shed_ratio"  # the share of a window's rows that was shed, as it is estimated from those that were kept
+_SESSIONS = "where a session begins and ends is not known before all its rows have come"
 SHED_WEIGHT = "coalesce(1e0, 0e0)"  # how many rows one stands for: 1, and more where tasks shed, which they write over
 
 
@@ -26,12 +28,44 @@ def _sheds_windows(spec: AdmissionSpec | None) -> bool:
 
 
 def shed_window(physical: Physical) -> tuple[int, int] | None:
-    """Offset and size of the windows that may go as a whole; None if rows go one by one."""
-    operator = physical.operator
-    is_it = isinstance(operator, AggregateWindows) and any(sheds_windows(input.source) for input in physical.inputs)
-    if not is_it or not isinstance(operator, AggregateWindows) or not isinstance(operator.window, Tumble):
+    """Offset and size of the spans of time that may go as a whole; None if rows go one by one."""
+    if not any(sheds_windows(input.source) for input in physical.inputs):
         return None
-    return operator.window.offset, operator.window.size
+    operator, span = physical.operator, None
+    if isinstance(operator, AggregateWindows):
+        span = _span(operator.window)
+    elif isinstance(operator, JoinRows):
+        span = _span(_shared(operator.bound))
+    return None if span is None else (span.offset, span.size)
+
+
+def whole_span(query: Query) -> Tumble | None:
+    """The spans of time that windows lie in, such that no window has rows of two of them; None if there are none."""
+    return _span(_window(query))
+
+
+def _window(query: Query) -> Window | None:
+    match query:
+        case WindowAggregate():
+            return query.window
+        case Join():
+            return _shared(query.bound)
+        case _:
+            return None
+
+
+def _shared(bound: JoinBound) -> Window | None:
+    return bound.window if isinstance(bound, SameWindow) else None
+
+
+def _span(window: Window | None) -> Tumble | None:
+    match window:
+        case Tumble():
+            return window
+        case Cumulate():
+            return Tumble(window.size, window.offset)
+        case _:
+            return None
 
 
 def weight_column(input: Input) -> str | None:
@@ -47,11 +81,8 @@ def why_not_windows(stream: Stream) -> tuple[str, str] | None:
         return None
     name, rows = shedding[0].name, "'shed.mode' = 'rows'"
     query = stream.query
-    if not isinstance(query, WindowAggregate) or not isinstance(query.window, Tumble):
-        return (
-            f"{name} sheds whole windows, and here a row is not in exactly one",
-            f"group by TUMBLE(…), or give {name} {rows}",
-        )
+    if whole_span(query) is None:
+        return f"{name} sheds whole windows, and {_why_cut(query)}", f"{_whole_instead(query)}, or give {name} {rows}"
     if stream.options.late_policy is LatePolicy.REASSIGN:
         return (
             f"{name} sheds whole windows, and 'late.policy' = 'reassign' moves rows to others",
@@ -70,19 +101,50 @@ def why_not_windows(stream: Stream) -> tuple[str, str] | None:
     return None
 
 
+def _why_cut(query: Query) -> str:
+    """Why no row can go without cutting a window that stays."""
+    if isinstance(query, Join) and isinstance(query.bound, OverlappingSessions):
+        return _SESSIONS
+    match _window(query):
+        case Hop():
+            return "here each row is in several that overlap: one that goes would be missing in others"
+        case Session():
+            return _SESSIONS
+        case Calendar():
+            return "those of a calendar differ in length"
+        case _:
+            return "here rows are in none that all of them share"
+
+
+def _whole_instead(query: Query) -> str:
+    return "join WITHIN TUMBLE(…)" if isinstance(query, Join) else "group by TUMBLE(…) or CUMULATE(…)"
+
+
 def _fate(source: Source) -> tuple[object, ...]:
     """What decides whether a window of the source goes."""
     spec = source.admission
     return () if spec is None or not _sheds_windows(spec) else (spec.priority, spec.priority_sql)
 
 
-def _is_of_keys(source: Source, query: WindowAggregate) -> bool:
-    """Whether all rows of a group have one priority."""
+def _is_of_keys(source: Source, query: Query) -> bool:
+    """Whether all rows of a group, or of a key of a join, have one priority."""
     sql = None if source.admission is None else source.admission.priority_sql
     if sql is None:
         return True
-    keys = {key.sql.lower() for key in query.keys}
-    return _is_plain(query.input) and all(quoted(name).lower() in keys for name in priority_columns(sql))
+    names = sorted(quoted(name).lower() for name in priority_columns(sql))
+    match query:
+        case WindowAggregate():
+            keys = {key.sql.lower() for key in query.keys}
+            return _is_plain(query.input) and keys.issuperset(names)
+        case Join():
+            sides = [[key.lower() for key in side.keys] for side in (query.left, query.right)]
+            is_plain = _is_plain(query.left.input) and _is_plain(query.right.input)
+            if not is_plain or any(name not in keys for keys in sides for name in names):
+                return False
+            left, right = ([keys.index(name) for name in names] for keys in sides)
+            return left == right
+        case _:
+            return False
 
 
 def _is_plain(relation: Relation) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eventide.admission.pacing import AdaptiveBatcher, BatchPerformancePoint
+from eventide.admission.pacing import LEAST_KEPT, AdaptiveBatcher, BatchPerformancePoint
 from eventide.admission.throttle import Queue
 from eventide.eventtime.durations import SECOND
 
@@ -19,24 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass
 class Backlog:
-    """`batcher` paces what comes by the inbox; None: a batch takes all of it."""
+    """`batcher` paces what comes by the inbox; None: a batch takes all of it. Of what a batch takes the share `keep` is
+    kept: rows that are shed cost little, and do not count.
+    """
 
     inbox: Inbox
     spools: Mapping[str, Spool]
     upstreams: Mapping[str, StreamOutput]
     files: Sequence[FilesWaiting] = ()
     batcher: AdaptiveBatcher | None = None
+    keep: float = 1.0
 
     def publish(self, now: int) -> bool:
         """Let the stream see what is there, or as much of it as a batch may take."""
-        budget = None if self.batcher is None else self.batcher.budget
+        budget = None if self.batcher is None else round(self.batcher.budget / max(self.keep, LEAST_KEPT))
         return self.inbox.publish_new(self.spools, self.upstreams, now, budget)
 
-    def observe(self, began: int, ended: int) -> tuple[int, int]:
-        """A batch has ended: (the bytes that it took, those that wait)."""
+    def observe(self, began: int, ended: int, kept: float = 1.0) -> tuple[int, int]:
+        """A batch has ended, which shed all but the share `kept`: (the bytes that it took, those that wait)."""
         taken = self.inbox.took(began)
         if self.batcher is not None:
-            self.batcher.observe(BatchPerformancePoint(taken, (ended - began) / SECOND))
+            self.batcher.observe(BatchPerformancePoint(round(taken * kept), (ended - began) / SECOND))
         waiting = self._waiting()
         for folder in self.files:
             found = folder.observe(began)

@@ -182,6 +182,7 @@ def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, 
         shed_window(physical),
         weight_column(input.plan),
         source.connector == "embedded" or input.fusion is not None,
+        input.plan.time is None,
     )
 
 

@@ -224,16 +224,16 @@ def _after(
         return frame.select(*columns, *carried(input.source))
     frame, (condition,) = guard.of_rows(frame, [Named("condition", step.condition)])
     keeps = (F.col(HOW) >= IS_NO_ROW) | condition
-    if input.source.admission is not None:
-        return guard.cleared(frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False))))
     return guard.cleared(_kept(input, frame, keeps | F.col(PASSED).isNotNull() if some_passed else keeps))
 
 
 def _kept(input: Input, frame: DataFrame, keeps: Column) -> DataFrame:
-    """The rows that a step keeps. The time of the others counts, unless the query itself says what the time is of the
-    rows that it takes, or the source has limits, which judge rows behind the steps.
+    """The rows that a step keeps. Limits of the source judge the others as well. Their time counts, unless the query
+    itself says what the time is of the rows that it takes.
     """
-    if input.time is not None or input.source.admission is not None:
+    if input.source.admission is not None:
+        return frame.withColumn(KEPT, F.coalesce(F.when(F.col(KEPT), keeps), F.lit(False)))
+    if input.time is not None:
         return frame.where(keeps)
     return with_times_of_the_rest(frame, keeps, carried(input.source))
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from eventide.admission.options import AdmissionSpec
-from eventide.admission.shedding import Shedding
+from eventide.admission.shedding import Shedding, kept_of
 from eventide.errors import EventideError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence
@@ -237,9 +237,10 @@ class RunningStream:
         if account is None or account.began is None or account.batch == self._ended:
             return
         self._ended = account.batch
-        taken, waiting = self.backlog.observe(account.began, now)
+        taken, waiting = self.backlog.observe(account.began, now, kept_of(account))
         if self._shedding is not None:
             self._shedding.observe(account, now, taken, waiting)
+            self.backlog.keep = self._shedding.keep
         if self.backlog.batcher is not None:
             self.publish()
 

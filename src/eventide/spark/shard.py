@@ -27,7 +27,7 @@ from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.spark.task_output import Assignment, OutputForm, TaskOutput
 from eventide.storage.inbox import MANIFEST, STREAM_KINDS
-from eventide.tasks.packing import LANES, SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
+from eventide.tasks.packing import LANES, REST, SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
 from eventide.tasks.select_list import Finish
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class Received:
     folded: int = 0
     controls: dict[str, list[Any]] = field(default_factory=dict)
     times: SourceTimes = field(default_factory=SourceTimes)
+    rest: dict[int, list[tuple[int, pa.Table]]] = field(default_factory=dict)  # of rows that the query leaves out
     facts: Counter[str] = field(default_factory=Counter)
     undecoded: str | None = None
 
@@ -120,6 +121,9 @@ class Received:
             left_out = left_out_of(slices)
             self.left_out.setdefault(row.input, Counter()).update(left_out)
             self.times.rows[row.input] += sum(left_out.values())
+        elif row.control == REST:
+            table = from_blob(row.blob)
+            self.rest.setdefault(row.input, []).append((survey_of(table) or 0, table))
         elif row.blob is not None:
             table = from_blob(row.blob)
             self.tables.setdefault(row.input, []).append((survey_of(table), table))
@@ -194,7 +198,9 @@ class ShardWorker:
             return {number: [table for _, table in found] for number, found in received.tables.items()}, Output()
         if self._gate is None:
             raise EngineError("slices of a survey came to a shard that knows no limits")
-        let_in = self._gate.let_in(received.slices, received.tables, self._store, received.orders(), received.left_out)
+        let_in = self._gate.let_in(
+            received.slices, received.tables, self._store, received.orders(), received.left_out, received.rest
+        )
         received.times.note(let_in)
         return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from eventide.admission.pacing import AdaptiveBatcher, Pacing
+from eventide.admission.pacing import CAUTIOUS, AdaptiveBatcher, Pacing
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedding import Shedding
 from eventide.connectors.files.listing import Listing
@@ -18,11 +18,11 @@ from eventide.eventtime.durations import SECOND
 from eventide.eventtime.heartbeat import SourceTiming
 from eventide.eventtime.lanes import LaneSilence
 from eventide.plan import logical
-from eventide.plan.pace import pace_of
+from eventide.plan.pace import pace_with_load
 from eventide.plan.physical import Physical, ProcessTimeWatermark
-from eventide.plan.reads import tables_of, window_of
+from eventide.plan.reads import tables_of
+from eventide.plan.shedding import whole_span
 from eventide.plan.side_output import Route
-from eventide.plan.windows import Tumble
 from eventide.spark.backlog import Backlog
 from eventide.spark.side_channel import Channel
 from eventide.spark.side_output import SideOutput
@@ -54,10 +54,16 @@ def backlog(layout: Layout, physical: Physical, upstreams: Mapping[str, StreamOu
         for number, input in enumerate(physical.inputs)
         if input.source.connector == "files" and any(map(_is_load_measured, sources.values()))
     ]
-    paces = [pace for each in sources.values() if each.connector == EMBEDDED and (pace := pace_of(each))]
-    batcher = AdaptiveBatcher(Pacing(min(paces) / SECOND)) if paces else None
+    paces = [pace for each in sources.values() if each.connector == EMBEDDED and (pace := pace_with_load(each))]
+    batcher = AdaptiveBatcher(_pacing(min(paces), sources)) if paces else None
     inbox = Inbox(layout.inbox(physical.stream.name))
     return Backlog(inbox, spools, upstreams, [folder for folder in folders if folder is not None], batcher)
+
+
+def _pacing(target: int, sources: Sources) -> Pacing:
+    if any(source.admission is not None and source.admission.sheds for source in sources.values()):
+        return Pacing(target / SECOND, initial_batch=CAUTIOUS)
+    return Pacing(target / SECOND)
 
 
 def _files_waiting(layout: Layout, stream: str, number: int, source: logical.Source) -> FilesWaiting | None:
@@ -73,8 +79,8 @@ def shedding(layout: Layout, stream: logical.Stream, sources: Sources) -> Sheddi
     specs = {
         name: source.admission for name, source in sources.items() if source.admission and _is_load_measured(source)
     }
-    window = window_of(stream.query)
-    kept = window.size + stream.emit.allowed_lateness if isinstance(window, Tumble) else None
+    span = whole_span(stream.query)
+    kept = None if span is None else span.size + stream.emit.allowed_lateness
     return Shedding(specs, ShedLog(layout.shed_orders(stream.name)), kept) if specs else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,12 @@ def goes_unseen(spec: AdmissionSpec) -> bool:
     return spec.sheds and by_rows and spec.priority_sql is None and not spec.sla.limits_anything
 
 
+class Kept(NamedTuple):
+    mask: pa.Array  # the rows that travel
+    left_out: int  # how many do not
+    told: int  # of those that travel: how many go all the same, and only leave a payload
+
+
 @dataclass(frozen=True)
 class EarlyShedding:
     """`orders` is the shedder's log, `spec` that of a source whose rows may go unseen."""
@@ -31,14 +38,15 @@ class EarlyShedding:
     orders: Path
     spec: AdmissionSpec
 
-    def kept(self, seq: pa.ChunkedArray, now: int) -> tuple[pa.Array, int] | None:
-        """A mask of the rows that travel, and how many do not; None if all do. `seq` is their place, `now` when their
-        batch began. Some that go travel all the same, to leave a payload.
+    def kept(self, seq: pa.ChunkedArray, now: int, payloads: int = SHED_PAYLOADS) -> Kept | None:
+        """None if all rows travel. `seq` is their place, `now` when their batch began. The first `payloads` of those
+        that go travel too, to leave one.
         """
         order = ShedLog(self.orders).at(now)
         if order.share <= 0:
             return None
         hashes = row_hashes([seq.combine_chunks()], len(seq))
         goes = LoadShedder(order).rows(np.full(len(seq), self.spec.priority, np.int8), hashes)
-        goes[np.flatnonzero(goes)[:SHED_PAYLOADS]] = False
-        return (pa.array(~goes), int(goes.sum())) if goes.any() else None
+        told = np.flatnonzero(goes)[: max(payloads, 0)]
+        goes[told] = False
+        return Kept(pa.array(~goes), int(goes.sum()), len(told)) if goes.any() or len(told) else None

@@ -36,6 +36,7 @@ PRIORITY = "__priority"  # what matters more, as the user's expression gives it:
 KEPT = "__kept"  # whether the query's filters keep the row: one that they do not keep takes its token all the same
 
 SURVEY = "survey"  # a control entry for every shard: the blob has the slices of a survey
+REST = "rest"  # one for a single shard: the blob has tickets and times of rows that the query leaves out
 LANES = "lanes"  # a control entry: `facts` has for partitions of a source what is known of them, by name
 UNDECODED = "undecoded"  # a control entry: this batch must be read by a plan that decodes; `facts` says where
 
@@ -227,11 +228,14 @@ class Packing:
         surveyed = surveying.survey(rows, key)
         rows, how = surveyed.rows, column(surveyed.rows, HOW)
         times: dict[str, Any] = {"input": self.input}
+        rest = None if surveyed.rest is None else self._telling_time(surveyed.rest)
         if surveying.needs_history:
             if surveyed.slices is not None:
                 rows = rows.append_column(CLAIM, self._claims(rows, how))
         else:
-            times = self._times(*((rows, how) if not surveyed.out.any() else self._left(rows, how, surveyed.out)))
+            left = self._telling_time(rows if not surveyed.out.any() else rows.filter(pa.array(~surveyed.out)))
+            left = left if rest is None else pa.concat_tables([left, rest])
+            times = self._times(left, column(left, HOW))
         rows, facts = _judged(rows, how)
         if self.carried is not None:
             rows = rows.drop_columns([self.carried])
@@ -250,12 +254,19 @@ class Packing:
             packed.append({"shard": self.numbers[shard], "blob": blob})
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
+        if rest is not None and surveyed.rest is not None and surveying.needs_history:
+            packed.append(self._rest(surveyed.rest, self._claims(rest, column(rest, HOW)), key))
         return [{**times, **row} for row in packed]
 
-    def _left(self, rows: pa.Table, how: pa.Array, out: npt.NDArray[np.bool_]) -> tuple[pa.Table, pa.Array]:
-        """Of rows that are not out, what tells about time."""
-        told = [TS, *(() if self.carried is None else (self.carried,))]
-        return rows.select(told).filter(pa.array(~out)), how.filter(pa.array(~out))
+    def _telling_time(self, rows: pa.Table) -> pa.Table:
+        """What tells about time."""
+        return rows.select([TS, HOW, *(() if self.carried is None else (self.carried,))])
+
+    def _rest(self, rows: pa.Table, claims: pa.Array, key: int) -> dict[str, Any]:
+        from eventide.admission.batch_admission import TICKET_FIELDS  # which streams without limits need not load
+
+        told = rows.select([TS, *TICKET_FIELDS]).append_column(CLAIM, claims)
+        return {"shard": self.numbers[0], "control": REST, "blob": to_blob(labelled(told, key))}
 
     def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:
         """For each row the watermark that it allows; NULL where it allows none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,7 @@ class Surveyed:
     out: Bools  # for each of `rows`: it will be rejected for its lag, or shed unless it is rejected
     order: bytes | None = None  # of the shedder; None: nothing is to be shed
     left_out: dict[int, int] = field(default_factory=dict)  # rows that were shed here, by priority
+    rest: pa.Table | None = None  # rows that the filters leave out, and that may be admitted: their time counts
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Surveying:
     window: tuple[int, int] | None = None  # offset and size, where whole windows go
     weight: str | None = None  # the column that says how many rows one stands for, if anybody asks
     by_place: bool = False  # the source itself numbers its rows: their place tells them apart
+    rest_counts: bool = True  # the time of rows that the filters leave out: not where the query says what the time is
 
     @property
     def needs_history(self) -> bool:
@@ -65,10 +67,10 @@ class Surveying:
         """`rows` have SEQ, TS, HOW and `columns`; their numbers go up from `first`. A row that is an error is not
         surveyed: it takes no token and ends no gap.
         """
+        order = ShedOrder() if self.orders is None else ShedLog(self.orders).at(rows[NOW][0].as_py())
         rows, unseen = _without_counts(rows) if self.by_place else (rows, 0)
         how, kept = column(rows, HOW), column(rows, KEPT)
         is_good, is_kept = np.asarray(pc.less_equal(how, FROM_PROCESSING)), np.asarray(kept)
-        order = ShedOrder() if self.orders is None else ShedLog(self.orders).at(rows[NOW][0].as_py())
         priorities = self._priorities(rows)
         out = np.zeros(rows.num_rows, np.bool_)
         slices = None
@@ -87,13 +89,13 @@ class Surveying:
         if priorities is not None and slices is not None:
             rows = rows.append_column(PRIORITY_CODE, pa.array(priorities))
         told = order.to_bytes() if admission.sheds else None
+        rest = None
         if not is_kept.all():
+            counts = is_good & ~is_kept & ~out if self.rest_counts else np.zeros_like(is_kept)
+            rest = rows.filter(pa.array(counts)) if counts.any() else None
             rows, out = rows.filter(kept), out[is_kept]
-        if self.needs_history or told is None or slices is None:
-            return Surveyed(rows, slices, out, told)
-        return self._without_shed(
-            Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {})
-        )
+        found = Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {}, rest)
+        return found if self.needs_history or told is None or slices is None else self._without_shed(found)
 
     @staticmethod
     def _without_shed(found: Surveyed) -> Surveyed:
@@ -106,7 +108,7 @@ class Surveying:
         by_priority = {priority: count for priority, count in enumerate(counts.tolist()) if count}
         left_out = dict(Counter(found.left_out) + Counter(by_priority))
         rows = found.rows.filter(pa.array(~goes))
-        return Surveyed(rows, found.slices, found.out[~goes], found.order, left_out)
+        return replace(found, rows=rows, out=found.out[~goes], left_out=left_out)
 
     @staticmethod
     def _arrivals(rows: pa.Table, how: pa.Array, is_good: Bools, first: int) -> Arrivals:

@@ -53,7 +53,7 @@ def arrivals_of(
     tables: Tables | None = None,
 ) -> Iterator[Arrival]:
     """What input `number` turns rows into that were written at `received`, in a batch that begins at `now`. A row that
-    a filter removes takes its token all the same; of a source without limits its time still counts.
+    a filter removes takes its token all the same, and if it is admitted its time still counts.
     """
     names = [column.name for column in input.columns]
     for values in rows:
@@ -61,8 +61,8 @@ def arrivals_of(
         identity, watermark = _identity(input.source, row), _watermark(input, row, problem)
         stepped = _stepped(input, row, problem, tables or {})
         if not stepped:
-            _rejected(limits, time, problem, is_declared, received)
-            if limits is None and problem is None and input.time is None and is_declared:
+            rejected = _rejected(limits, time, problem, is_declared, received)
+            if rejected is None and problem is None and input.time is None and is_declared:
                 yield Arrival(time, None, {}, {}, watermark, input=number, left_out=True)
         for place, kept in enumerate(stepped):
             original = dict(zip(names, kept.values(), strict=True))

@@ -11,6 +11,7 @@ one of
     accounts:  {stream: {name: n}}
     stop:      graceful | quick
     restart:   true                      close, and open again on the same checkpoint
+    wait:      ms                        let time pass
 
 The same case can be played whole, with a restart after every write, or one row at a time (unless `batching` says that
 its outcome depends on where batches end).
@@ -22,6 +23,7 @@ import datetime as dt
 import decimal
 import math
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -132,6 +134,7 @@ class Player:
             "accounts": self._accounts,
             "stop": lambda how: self._db.stop(graceful=how == "graceful"),
             "restart": lambda _: self._restart(),
+            "wait": lambda millis: time.sleep(millis / 1000),
         }
         if verb not in steps:
             raise TranscriptError(f"there is no step {verb}")

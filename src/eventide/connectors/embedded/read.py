@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from eventide.admission.gate import SHED_PAYLOADS
 from eventide.connectors.contract import CORRUPT, SourceContext, hidden, user_schema
 from eventide.eventtime.time_range import SHIFT_US
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.storage.inbox import MANIFEST, SPARK_SCHEMA, STREAM_KINDS
 from eventide.storage.spool import Spool, read_rows
-from eventide.tasks.early_shedding import EarlyShedding
+from eventide.tasks.early_shedding import EarlyShedding, Kept
 from eventide.tasks.surveying import left_out_seq
 
 _EXPANDED = "seq long, received long, row string"
@@ -39,22 +40,23 @@ class Expand:
     shedding: EarlyShedding | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spool = Spool(Path(self.folder))
+        spool, payloads = Spool(Path(self.folder)), SHED_PAYLOADS  # of a task: an item may hold a few rows only
         for batch in batches:
             for entry in batch.to_pylist():
                 table = read_rows(spool.rows_path(entry["number"]))
                 seq = pc.add(table["seq"], entry["number"] << 32)
                 rows = pa.table([seq, table["received_at"], table["row"]], schema=_EXPANDED_ARROW)
-                rows = rows if self.shedding is None else _without(self.shedding, rows, entry["now"])
+                found = None if self.shedding is None else self.shedding.kept(rows["seq"], entry["now"], payloads)
+                if found is not None:
+                    rows, payloads = _without(rows, found, entry["now"]), payloads - found.told
                 yield from rows.to_batches(max_chunksize=_CHUNK)
 
 
-def _without(shedding: EarlyShedding, rows: pa.Table, now: int) -> pa.Table:
-    found = shedding.kept(rows["seq"], now)
-    if found is None:
+def _without(rows: pa.Table, found: Kept, now: int) -> pa.Table:
+    if not found.left_out:
         return rows
-    count = pa.table([[left_out_seq(found[1])], [now], [None]], schema=_EXPANDED_ARROW)
-    return pa.concat_tables([rows.filter(found[0]), count])
+    count = pa.table([[left_out_seq(found.left_out)], [now], [None]], schema=_EXPANDED_ARROW)
+    return pa.concat_tables([rows.filter(found.mask), count])
 
 
 def inbox_frame(context: SourceContext) -> DataFrame | None:

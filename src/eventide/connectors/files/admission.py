@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eventide.admission.pacing import AdaptiveBatcher, BatchPerformancePoint
+from eventide.admission.pacing import Batcher, BatchPerformancePoint
 from eventide.connectors.files.discoveries import DiscoveryLog
 from eventide.connectors.files.listing import FoundFile, Listing
 
@@ -28,7 +28,7 @@ class FileAdmission:
     """
 
     def __init__(
-        self, listing: Listing, log: DiscoveryLog, batcher: AdaptiveBatcher, left: Callable[[int], None] | None = None
+        self, listing: Listing, log: DiscoveryLog, batcher: Batcher, left: Callable[[int], None] | None = None
     ) -> None:
         self._listing = listing
         self._log = log
@@ -52,9 +52,10 @@ class FileAdmission:
         budget.
         """
         self._note_end(start, now)
-        if self._left is not None or self._log.size(start, self.known) < self._batcher.budget:
+        budget = self._batcher.budget
+        if self._left is not None or self._log.size(start, self.known) < budget:
             self._discover()
-        end = self._log.end_near(start, self._batcher.budget)
+        end = self._log.end_near(start, budget)
         return self._hand_out(start, max(end, start + 1), now)
 
     def admit_all(self, start: int, now: float) -> int:

@@ -48,6 +48,7 @@ class ScanSettings:
     target_latency: float | None = None  # seconds
     watched: bool = False  # whether the driver wants to know how much waits
     splits: bool = True  # whether several tasks may read one file
+    orders: Path | None = None  # of the shedder's log, where rows may be shed
 
 
 class FusedFiles(DataSource):
@@ -84,17 +85,18 @@ class _Reader(PacedReader):
     @property
     def _admission(self) -> FileAdmission:
         if self._opened is None:
-            from eventide.admission.pacing import AdaptiveBatcher, Pacing
+            from eventide.admission.pacing import batcher_of
+            from eventide.admission.shed_log import ShedLog
             from eventide.connectors.files.admission import FileAdmission
             from eventide.connectors.files.discoveries import DiscoveryLog
             from eventide.connectors.files.listing import Listing
 
             settings = self._settings
-            pacing = Pacing(settings.target_latency or 1.0)
+            keep = None if settings.orders is None else ShedLog(settings.orders).keep
             self._opened = FileAdmission(
                 Listing(settings.path),
                 DiscoveryLog(settings.state_folder),
-                AdaptiveBatcher(pacing),
+                batcher_of(settings.target_latency or 1.0, keep),
                 self._note_left if settings.watched else None,
             )
         return self._opened

@@ -22,7 +22,7 @@ from eventide.eventtime.durations import SECOND
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
-from eventide.plan.pace import pace_of
+from eventide.plan.pace import pace_of, pace_with_load
 from eventide.plan.physical import Fusion
 from eventide.tasks.csv_lines import CsvLines
 from eventide.tasks.expressions import columns_of
@@ -82,7 +82,8 @@ def _wanted(fusion: Fusion, packing: Packing) -> frozenset[str] | None:
 
 
 def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> ScanSettings:
-    most, target = source.options.get("max_files_per_batch"), pace_of(source)
+    most = source.options.get("max_files_per_batch")
+    target = pace_with_load(source) if most is None else pace_of(source)
     return ScanSettings(
         pickle.dumps(scan),
         local_path(source.options["path"]),
@@ -93,6 +94,7 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Sca
         None if target is None else target / SECOND,
         source.admission is not None and source.admission.is_load_measured,
         source.options.get("format") != "csv",
+        None if scan.packing.surveying is None else scan.packing.surveying.orders,
     )
 
 

@@ -56,6 +56,7 @@ class TopicSettings:
     most: int | None = None  # messages in a batch
     target_latency: float | None = None  # seconds
     timeout: float = 60.0  # seconds for which brokers may be silent
+    orders: Path | None = None  # of the shedder's log, where rows may be shed
 
 
 class FusedTopics(DataSource):
@@ -222,10 +223,12 @@ class _Reader(PacedReader):
             return None
         if self._settings.target_latency is None:
             return limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        from eventide.admission.pacing import AdaptiveBatcher, BatchPerformancePoint, Pacing
+        from eventide.admission.pacing import BatchPerformancePoint, batcher_of
+        from eventide.admission.shed_log import ShedLog
 
         if self._pacing is None:
-            self._pacing = AdaptiveBatcher(Pacing(self._settings.target_latency))
+            orders = self._settings.orders
+            self._pacing = batcher_of(self._settings.target_latency, None if orders is None else ShedLog(orders).keep)
         running, self._running = self._running, None
         if running is not None and running[0] == begun:
             self._pacing.observe(BatchPerformancePoint(running[1] * _BYTES, time.monotonic() - running[2]))

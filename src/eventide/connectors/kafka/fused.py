@@ -26,7 +26,7 @@ from eventide.eventtime.durations import SECOND
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
-from eventide.plan.pace import pace_of
+from eventide.plan.pace import pace_of, pace_with_load
 from eventide.plan.physical import Fusion
 from eventide.plan.positions import Edge, parse_position
 from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
@@ -155,7 +155,8 @@ def _own(source: Source, name: str, type: str) -> Column:
 
 def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> TopicSettings:
     options = source.options
-    most, target = options.get("max_messages_per_batch"), pace_of(source)
+    most = options.get("max_messages_per_batch")
+    target = pace_with_load(source) if most is None else pace_of(source)
     return TopicSettings(
         pickle.dumps(scan),
         source.name,
@@ -171,6 +172,7 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Top
         None if most is None else int(most),
         None if target is None else target / SECOND,
         timeout_of(options),
+        None if scan.packing.surveying is None else scan.packing.surveying.orders,
     )
 
 
