@@ -36,6 +36,7 @@ from eventide.plan import logical
 from eventide.plan.changes import lateness
 from eventide.plan.difference import canonical, difference
 from eventide.plan.fusion import Fused
+from eventide.plan.names import owner_of
 from eventide.plan.pace import pace_of
 from eventide.plan.physical import Physical, ProcessTimeWatermark
 from eventide.plan.planner import plan, plan_id
@@ -108,6 +109,7 @@ class Engine:
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
         self.listeners: list[Callable[[str, Account], object]] = []  # told of each batch of every stream
+        self.muted: set[str] = set()  # streams whose side output goes nowhere
 
     def open(
         self,
@@ -238,6 +240,8 @@ class Engine:
     def _side_output(
         self, stream: logical.Stream, sinks: Mapping[str, logical.Sink], results: Results, identity: str
     ) -> SideOutput:
+        if owner_of(stream.name) in self.muted:
+            return SideOutput(stream.routes)
         by_sink: dict[str, dict[str, Route]] = {}
         for kind, route in stream.routes.items():
             if route.names_sink:
