@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
+from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -20,12 +21,17 @@ from eventide.plan.names import backticked
 # Spark's own way to local files looks for a checksum beside each, under a name that it cannot make of `a:b.json`.
 _LOCAL = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 _MAGIC = "*?[{"
+# A file with one of these in its name makes Spark's reader take the other files of its batch twice.
+_TAKEN_FOR_PATTERNS = "*?[]{}\\"
+_RENAME = f"rename it: Spark takes a name with one of {' '.join(_TAKEN_FOR_PATTERNS)} for a pattern"
 
 
 def load(context: SourceContext, source: Source, columns: Collection[str]) -> DataFrame:
     """The source's rows; of its columns only `columns` are decoded and judged."""
     schema, path = user_schema(source), source.options["path"]
     check_folder(source.name, path)
+    if context.streaming:
+        _check_names(source.name, path)
     match source.options.get("format", "json"):
         case "parquet":
             rows = _reader(context, source, "parquet").schema(schema).load(path)
@@ -138,13 +144,29 @@ def _folder_columns(context: SourceContext, path: str, schema: StructType) -> li
     return [field for field in schema.fields if field.name.lower() in found]
 
 
+def _check_names(source: str, path: str) -> None:
+    """No file that is there has a name that Spark takes for a pattern."""
+    folder = _folder(path)
+    for file in () if folder is None else sorted(folder.rglob("*")):
+        if any(character in file.name for character in _TAKEN_FOR_PATTERNS):
+            raise OptionError(f"source {source}: {file} cannot be read by Spark", help=_RENAME)
+
+
 def _unless_misplaced(found: DataFrame, source: Source) -> DataFrame:
-    """A partition folder that comes later would be read without its column: then the stream stops."""
+    """Files that come later and that Spark would misread: then the stream stops."""
+    file = F.col("_metadata.file_path")
+    if found.isStreaming:
+        taken_for_patterns = "|".join(re.escape(quote(character, safe="*")) for character in _TAKEN_FOR_PATTERNS)
+        found = _stopped_where(file.rlike(taken_for_patterns), found, source, F.lit(f"; {_RENAME}"))
     path = source.options["path"]
     folder = _folder(path)
     if folder is None or "=" in folder.name or has_partition_folders(path):
         return found
-    file = F.col("_metadata.file_path")
-    message = F.concat(F.lit(f"source {source.name}: "), file, F.lit(f" lies beside plain files; {_APART}"))
-    is_misplaced = file.rlike("=[^/]*/[^/]*$")
-    return found.where(F.when(is_misplaced, F.raise_error(message).cast("boolean")).otherwise(F.lit(True)))
+    # a partition folder would be read without its column
+    why = F.lit(f" lies beside plain files; {_APART}")
+    return _stopped_where(file.rlike("=[^/]*/[^/]*$"), found, source, why)
+
+
+def _stopped_where(condition: Column, found: DataFrame, source: Source, why: Column) -> DataFrame:
+    message = F.concat(F.lit(f"source {source.name}: "), F.col("_metadata.file_path"), why)
+    return found.where(F.when(condition, F.raise_error(message).cast("boolean")).otherwise(F.lit(True)))
