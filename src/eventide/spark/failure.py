@@ -20,9 +20,7 @@ _RAISED = re.compile(
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
 # Spark names a file as a URI; of one that has gone it says so.
-_UNREADABLE = re.compile(
-    r"\[FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\w+\] Encountered error \D*?file (\S+)\.\s"
-)
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\w+\] Encountered error \D*?file (\S+)\.\s")
 _MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|Java heap space")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _MOST_SUSPECTS = 5
