@@ -68,10 +68,13 @@ def migrate(
     Raises CheckpointError, with everything as it was, if they have not.
     """
     _take_in_what_is_there(connect_before or connect)
-    old = Catalog.from_texts(read_json(layout.catalog), allow_jvm_calls=True)
+    lock = Lock(layout.lock)
     _UNDER_WAY.add(layout.root)
     try:
-        before = _set_aside(layout, old, streams)
+        try:
+            before = _set_aside(layout, streams)
+        finally:
+            lock.release()
         with connect() as db:
             done = _catch_up(db, sql, before, partial)
             _attach(db, sql, streams)
@@ -159,25 +162,22 @@ def _owner(sink: st.CreateSink) -> str | None:
 # The checkpoint meanwhile -----------------------------------------------------------------------------------------
 
 
-def _set_aside(layout: Layout, catalog: Catalog, streams: Sequence[str]) -> dict[str, _Before]:
-    """Make room for streams that begin anew; returns how far the old ones have come."""
-    lock = Lock(layout.lock)
-    try:
-        undo_unfinished(layout, anyway=True)
-        if layout.migration.exists():
-            help = "open the checkpoint once, when the sinks work; then migrate again"
-            raise CheckpointError("sinks have not got yet what an earlier migration left for them", help=help)
-        before = {name: _Before.of(layout, catalog, name) for name in streams}
-        folders = [part.name for name in streams for part in catalog.parts(name) if layout.stream(part.name).exists()]
-        for left_behind in (layout.before, layout.handover):
-            shutil.rmtree(left_behind, ignore_errors=True)
-        write_json(layout.migration, {"folders": folders, "catalog": catalog.texts()})
-        layout.before.mkdir(parents=True)
-        for name in folders:
-            layout.stream(name).rename(layout.before / name)
-        write_json(layout.catalog, _without(catalog, streams).texts())
-    finally:
-        lock.release()
+def _set_aside(layout: Layout, streams: Sequence[str]) -> dict[str, _Before]:
+    """Make room for streams that begin anew; returns how far the old ones have come. The checkpoint must be locked."""
+    undo_unfinished(layout, anyway=True)
+    if layout.migration.exists():
+        help = "open the checkpoint once, when the sinks work; then migrate again"
+        raise CheckpointError("sinks have not got yet what an earlier migration left for them", help=help)
+    for left_behind in (layout.before, layout.handover):
+        shutil.rmtree(left_behind, ignore_errors=True)
+    catalog = Catalog.from_texts(read_json(layout.catalog), allow_jvm_calls=True)
+    before = {name: _Before.of(layout, catalog, name) for name in streams}
+    folders = [part.name for name in streams for part in catalog.parts(name) if layout.stream(part.name).exists()]
+    write_json(layout.migration, {"folders": folders, "catalog": catalog.texts()})
+    layout.before.mkdir(parents=True)
+    for name in folders:
+        layout.stream(name).rename(layout.before / name)
+    write_json(layout.catalog, _without(catalog, streams).texts())
     return before
 
 
