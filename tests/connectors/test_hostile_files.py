@@ -276,19 +276,23 @@ def test_a_name_that_spark_takes_for_a_pattern_is_read_by_tasks_and_refused_by_s
         assert sorted(row["v"] for row in db.read("fused")) == [1, 2]
 
 
-def test_a_name_that_spark_takes_for_a_pattern_and_that_comes_later_stops_the_stream(
-    db: Database, tmp_path: Path
+def test_a_name_that_spark_takes_for_a_pattern_and_that_comes_later_is_not_read_and_told_at_the_next_start(
+    db_factory: Factory, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.json").write_bytes(good(1))
-    start(db, tmp_path, "false")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.json").write_bytes(good(1))
+    db = db_factory(checkpoint=tmp_path / "c")
+    start(db, folder, "false")
     db.tick()
-    (tmp_path / "b.json").write_bytes(good(2))
-    (tmp_path / "[b].json").write_bytes(good(3))
-    with pytest.raises(EventideError, match="for a pattern"):
-        db.tick()
-    (tmp_path / "[b].json").unlink()
+    (folder / "b.json").write_bytes(good(2))
+    (folder / "[b].json").write_bytes(good(3))
     db.tick()
     assert [row["v"] for row in db.read("o")] == [1, 2]
+    db.close()
+    again = db_factory(checkpoint=tmp_path / "c")
+    with pytest.raises(OptionError, match=r"\[b\]\.json cannot be read by Spark"):
+        again.tick()
 
 
 def test_a_plain_file_that_comes_to_partition_folders_is_an_error_until_it_goes(db: Database, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -21,9 +20,13 @@ from eventide.plan.names import backticked
 # Spark's own way to local files looks for a checksum beside each, under a name that it cannot make of `a:b.json`.
 _LOCAL = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 _MAGIC = "*?[{"
-# A file with one of these in its name makes Spark's reader take the other files of its batch twice.
+# A file with one of these in its name would make Spark's reader take the other files of its batch twice, also after it
+# was renamed. So none gets into a batch: Spark's patterns have no repetition, but alternatives within alternatives.
 _TAKEN_FOR_PATTERNS = "*?[]{}\\"
 _RENAME = f"rename it: Spark takes a name with one of {' '.join(_TAKEN_FOR_PATTERNS)} for a pattern"
+_PLAIN_CHARACTER = f"[^{''.join(map(re.escape, _TAKEN_FOR_PATTERNS))}]"
+_LONGEST_NAME = 255
+_PLAIN_NAMES = f"{{,{_PLAIN_CHARACTER}" * _LONGEST_NAME + "}" * _LONGEST_NAME
 
 
 def load(context: SourceContext, source: Source, columns: Collection[str]) -> DataFrame:
@@ -52,6 +55,7 @@ def _reader(context: SourceContext, source: Source, format: str) -> DataStreamRe
     if not context.streaming:
         return context.spark.read.format(format).options(**_LOCAL)
     reader = context.spark.readStream.format(format).option("maxFileAge", "36500d").options(**_LOCAL)
+    reader = reader.option("pathGlobFilter", _PLAIN_NAMES)
     most = source.options.get("max_files_per_batch")
     return reader if most is None else reader.option("maxFilesPerTrigger", most)
 
@@ -153,20 +157,12 @@ def _check_names(source: str, path: str) -> None:
 
 
 def _unless_misplaced(found: DataFrame, source: Source) -> DataFrame:
-    """Files that come later and that Spark would misread: then the stream stops."""
-    file = F.col("_metadata.file_path")
-    if found.isStreaming:
-        taken_for_patterns = "|".join(re.escape(quote(character, safe="*")) for character in _TAKEN_FOR_PATTERNS)
-        found = _stopped_where(file.rlike(taken_for_patterns), found, source, F.lit(f"; {_RENAME}"))
+    """A partition folder that comes later would be read without its column: then the stream stops."""
     path = source.options["path"]
     folder = _folder(path)
     if folder is None or "=" in folder.name or has_partition_folders(path):
         return found
-    # a partition folder would be read without its column
-    why = F.lit(f" lies beside plain files; {_APART}")
-    return _stopped_where(file.rlike("=[^/]*/[^/]*$"), found, source, why)
-
-
-def _stopped_where(condition: Column, found: DataFrame, source: Source, why: Column) -> DataFrame:
-    message = F.concat(F.lit(f"source {source.name}: "), F.col("_metadata.file_path"), why)
-    return found.where(F.when(condition, F.raise_error(message).cast("boolean")).otherwise(F.lit(True)))
+    file = F.col("_metadata.file_path")
+    message = F.concat(F.lit(f"source {source.name}: "), file, F.lit(f" lies beside plain files; {_APART}"))
+    is_misplaced = file.rlike("=[^/]*/[^/]*$")
+    return found.where(F.when(is_misplaced, F.raise_error(message).cast("boolean")).otherwise(F.lit(True)))
