@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.connectors import postgres_server  # noqa: E402
 from tests.recovery import scenarios  # noqa: E402
-from tests.recovery.killer import EMIT_RULES, Killer, Plan  # noqa: E402
+from tests.recovery.killer import MOMENTS, Killer, Plan  # noqa: E402
 
 BATCHES = 8
 DEATHS = 8  # of the writer, before it may finish
@@ -71,7 +71,7 @@ def run(folder: Path, postgres: str | None, chance: random.Random, end: float) -
     for number in range(DEATHS):
         if time.monotonic() >= end:
             break
-        moment = EMIT_RULES[number % len(EMIT_RULES)] if number < len(EMIT_RULES) else chance.choice(EMIT_RULES)
+        moment = MOMENTS[number % len(MOMENTS)] if number < len(MOMENTS) else chance.choice(MOMENTS)
         if killer.live(Plan.at(moment, chance, WORKERS)):
             return killer
     killer.live(Plan(None, WORKERS if time.monotonic() < end else 0.0))

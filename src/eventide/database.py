@@ -7,7 +7,7 @@ import datetime as dt
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from eventide.diagnose.describe import list_objects, text_result
 from eventide.diagnose.observe import accounting_of, progress_of
 from eventide.diagnose.observer import LiveObserver
 from eventide.errors import EventideError, OptionError, suggest
+from eventide.handover import hand_over
 from eventide.inspection import Inspection
 from eventide.kernels.contract import SIDE_KINDS
 from eventide.migration import undo_unfinished
@@ -98,6 +99,7 @@ class Database:
                 from eventide.spark.engine import Engine
 
                 self._engine = Engine(self._layout, spark, options, shards)
+            hand_over(self._layout, self.catalog)
         except BaseException:
             self._lock.release()
             self._remove_temporary()
@@ -144,6 +146,10 @@ class Database:
         if not self._allow_jvm_calls:
             refuse_jvm_calls_in(Span(statement.text, tuple(tokenize(statement.text))))
         return Result(self._inspection.select(statement))
+
+    def mute(self, streams: Iterable[str]) -> None:
+        """Let streams that are made from now on keep their side output, until the database is opened again."""
+        self._engine.muted.update(streams)
 
     # Rows in --------------------------------------------------------------------------------------------------
 

@@ -1,35 +1,39 @@
 """What cannot go on from its state begins anew from its sources, beside the old one, and takes its place when it has
 caught up.
 
-Until then the old streams are kept aside in the checkpoint: if anything fails, or the process dies, they are put back.
+First the old streams take in what is there, so that sinks have all that these can give. Then they are kept aside in the
+checkpoint until the new ones have caught up: if anything fails, or the process dies, they are put back. See `handover`
+for what follows.
 """
 
 from __future__ import annotations
 
-import os
+import logging
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from eventide.changing import changes_between, fused_in
-from eventide.errors import CheckpointError
+from eventide.errors import CheckpointError, EventideError
+from eventide.handover import HANDOVERS, gives_at_once, hand_over, rows_since, switch, written_down
 from eventide.plan.changes import lateness, refused
-from eventide.plan.logical import Sink
 from eventide.plan.names import owner_of
 from eventide.sql import statements as st
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout, Lock
-from eventide.storage.results import OUTPUT_TIME, Results, fitted, read_batch
+from eventide.storage.results import Results
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from eventide.database import Database
+
+_LOG = logging.getLogger("eventide")
+_UNDER_WAY: set[Path] = set()  # checkpoints that this process migrates
 
 
 @dataclass(frozen=True)
@@ -51,29 +55,49 @@ def stuck_streams(layout: Layout, old: Catalog, new: Catalog) -> list[str]:
 
 
 def migrate(
-    layout: Layout, sql: str, streams: Sequence[str], connect: Callable[[], Database], partial: bool
+    layout: Layout,
+    sql: str,
+    streams: Sequence[str],
+    connect: Callable[[], Database],
+    partial: bool,
+    connect_before: Callable[[], Database] | None = None,
 ) -> list[Migrated]:
     """Run the statements of `sql` with `streams` begun anew. `partial`: even if the sources no longer have all rows.
+    `connect_before`, if it is not `connect`, opens the database for the old streams.
 
     Raises CheckpointError, with everything as it was, if they have not.
     """
-    old = Catalog.from_texts(read_json(layout.catalog), allow_jvm_calls=True)
+    _take_in_what_is_there(connect_before or connect)
     lock = Lock(layout.lock)
+    _UNDER_WAY.add(layout.root)
     try:
-        undo_unfinished(layout, anyway=True)
-        before = {name: _Before.of(layout, old, name) for name in streams}
-        _set_aside(layout, old, streams)
-    finally:
-        lock.release()
-    try:
+        try:
+            before = _set_aside(layout, streams)
+        finally:
+            lock.release()
         with connect() as db:
             done = _catch_up(db, sql, before, partial)
-            sinks = _attach(db, sql, streams)
-            _finish(layout)
-            return [_handed_over(db, layout, before[one.stream], one, sinks) for one in done]
-    except BaseException:
-        undo_unfinished(layout, anyway=True)
-        raise
+            _attach(db, sql, streams)
+            rows = {one.stream: _not_given(db, layout, before[one.stream], one) for one in done}
+            kept = [written_down(layout, db.catalog, name, rows[name]) for name in streams]
+            switch(layout, [handover for handover in kept if handover is not None])
+            hand_over(layout, db.catalog)
+            given = {handover.stream for handover in kept if handover is not None}
+        return [replace(one, handed_over=rows[one.stream].num_rows if one.stream in given else 0) for one in done]
+    finally:
+        _UNDER_WAY.discard(layout.root)
+        undo_unfinished(layout)
+
+
+def _take_in_what_is_there(connect: Callable[[], Database]) -> None:
+    """What has come so far is the old streams', with their sinks and side outputs. One that can no longer run is no
+    hindrance: it may be why it is to begin anew.
+    """
+    try:
+        with connect() as db:
+            db.tick()
+    except EventideError as error:
+        _LOG.warning("the old streams cannot take in what has come since they stopped: %s", error)
 
 
 @dataclass(frozen=True)
@@ -83,20 +107,25 @@ class _Before:
     stream: str
     rows: int
     passed: int | None  # what ended by then, it has given
+    gave_at_once: bool  # whatever it has taken in, it has given
 
     @classmethod
     def of(cls, layout: Layout, catalog: Catalog, name: str) -> _Before:
         folder = layout.results(name)
         account = Results(folder).latest() if folder.exists() else None
+        stream = catalog.streams[name]
         if account is None:
-            return cls(name, 0, None)
+            return cls(name, 0, None, gives_at_once(stream))
         mark = account.watermark
-        passed = None if mark is None else mark - lateness(catalog.streams[name])
-        return cls(name, account.totals.get("rows_in", 0), passed)
+        passed = None if mark is None else mark - lateness(stream)
+        return cls(name, account.totals.get("rows_in", 0), passed, gives_at_once(stream))
 
 
 def _catch_up(db: Database, sql: str, before: dict[str, _Before], partial: bool) -> list[Migrated]:
-    """All statements but the sinks of the streams that begin anew; then everything that is there is processed."""
+    """All statements but the sinks of the streams that begin anew; then everything that is there is processed. Their
+    side output goes nowhere yet: the old streams have sent it.
+    """
+    db.mute(before)
     for statement in parse_statements(sql):
         if not (isinstance(statement, st.CreateSink) and _owner(statement) in before):
             db.execute(statement.text)
@@ -111,40 +140,19 @@ def _catch_up(db: Database, sql: str, before: dict[str, _Before], partial: bool)
     return done
 
 
-def _attach(db: Database, sql: str, streams: Sequence[str]) -> list[Sink]:
+def _attach(db: Database, sql: str, streams: Sequence[str]) -> None:
     """Sinks take what comes from now on."""
     for statement in parse_statements(sql):
         if isinstance(statement, st.CreateSink) and _owner(statement) in streams:
             db.execute(statement.text)
-    return [sink for name in streams for sink in db.catalog.sinks_of(name) if sink.stream == name]
 
 
-def _handed_over(db: Database, layout: Layout, before: _Before, done: Migrated, sinks: Sequence[Sink]) -> Migrated:
-    """Give sinks the rows that the old stream had not given yet, as one batch: the last that the new one has had."""
-    from eventide.connectors.writers import open_sink
-
-    results = Results(layout.results(before.stream))
-    latest = results.latest()
-    own = [sink for sink in sinks if sink.stream == before.stream]
-    if latest is None or not own:
-        return done
+def _not_given(db: Database, layout: Layout, before: _Before, done: Migrated) -> pa.Table:
+    """The rows of the new stream that sinks have not got from the old one in its own form."""
     schema = db.read(before.stream).arrow().schema
-    rows = _not_given(layout.results(before.stream), results.batches(), before.passed, schema)
-    for sink in own:
-        writer = open_sink(sink, read_json(layout.plan(before.stream))["identity"])
-        if writer is not None and rows.num_rows:
-            writer.write(latest.batch, rows)
-            writer.close()
-    return Migrated(done.stream, done.rows_before, done.rows, rows.num_rows)
-
-
-def _not_given(folder: Path, batches: Sequence[int], passed: int | None, schema: pa.Schema) -> pa.Table:
-    timed = schema.append(pa.field(OUTPUT_TIME, pa.int64()))
-    found = [table for batch in batches for table in read_batch(folder, batch, "main")]
-    rows = pa.concat_tables([timed.empty_table(), *(fitted(table, timed) for table in found)])
-    if passed is not None:
-        rows = rows.filter(pc.greater_equal(rows[OUTPUT_TIME], passed))
-    return rows.drop_columns([OUTPUT_TIME])
+    if before.gave_at_once and gives_at_once(db.catalog.streams[before.stream]) and done.rows == before.rows:
+        return schema.empty_table()
+    return rows_since(layout.results(before.stream), before.passed, schema)
 
 
 def _owner(sink: st.CreateSink) -> str | None:
@@ -154,33 +162,39 @@ def _owner(sink: st.CreateSink) -> str | None:
 # The checkpoint meanwhile -----------------------------------------------------------------------------------------
 
 
-def _set_aside(layout: Layout, catalog: Catalog, streams: Sequence[str]) -> None:
+def _set_aside(layout: Layout, streams: Sequence[str]) -> dict[str, _Before]:
+    """Make room for streams that begin anew; returns how far the old ones have come. The checkpoint must be locked."""
+    undo_unfinished(layout, anyway=True)
+    if layout.migration.exists():
+        help = "open the checkpoint once, when the sinks work; then migrate again"
+        raise CheckpointError("sinks have not got yet what an earlier migration left for them", help=help)
+    for left_behind in (layout.before, layout.handover):
+        shutil.rmtree(left_behind, ignore_errors=True)
+    catalog = Catalog.from_texts(read_json(layout.catalog), allow_jvm_calls=True)
+    before = {name: _Before.of(layout, catalog, name) for name in streams}
     folders = [part.name for name in streams for part in catalog.parts(name) if layout.stream(part.name).exists()]
-    marker = {"process": os.getpid(), "folders": folders, "catalog": catalog.texts()}
-    write_json(layout.migration, marker)
-    layout.before.mkdir(parents=True, exist_ok=True)
+    write_json(layout.migration, {"folders": folders, "catalog": catalog.texts()})
+    layout.before.mkdir(parents=True)
     for name in folders:
         layout.stream(name).rename(layout.before / name)
-    rest = catalog
+    write_json(layout.catalog, _without(catalog, streams).texts())
+    return before
+
+
+def _without(catalog: Catalog, streams: Sequence[str]) -> Catalog:
     for sink in [sink.name for name in streams for sink in catalog.sinks_of(name)]:
-        rest = rest.without(sink)
+        catalog = catalog.without(sink)
     for name in streams:
-        rest = rest.without(name)
-    write_json(layout.catalog, rest.texts())
-
-
-def _finish(layout: Layout) -> None:
-    """From here on the new streams are those of the checkpoint."""
-    layout.migration.unlink()
-    shutil.rmtree(layout.before, ignore_errors=True)
+        catalog = catalog.without(name)
+    return catalog
 
 
 def undo_unfinished(layout: Layout, anyway: bool = False) -> None:
-    """Put back what a migration had set aside that has not come to its end; not one of this very process, which is
-    under way, unless `anyway`.
+    """Put back what a migration had set aside that has not come to its switch; not one that is under way in this very
+    process, unless `anyway`.
     """
     marker: dict[str, Any] | None = read_json(layout.migration)
-    if marker is None or (marker["process"] == os.getpid() and not anyway):
+    if marker is None or HANDOVERS in marker or (layout.root in _UNDER_WAY and not anyway):
         return
     for name in marker["folders"]:
         aside = layout.before / name
@@ -189,4 +203,5 @@ def undo_unfinished(layout: Layout, anyway: bool = False) -> None:
             aside.rename(layout.stream(name))
     write_json(layout.catalog, marker["catalog"])
     layout.migration.unlink()
-    shutil.rmtree(layout.before, ignore_errors=True)
+    for folder in (layout.before, layout.handover):
+        shutil.rmtree(folder, ignore_errors=True)

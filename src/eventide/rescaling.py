@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 
 def rescale(
-    layout: Layout, catalog: Catalog, shards: int, connect: Callable[[], Database], partial: bool
+    layout: Layout,
+    catalog: Catalog,
+    shards: int,
+    connect: Callable[[int | None], Database],
+    partial: bool,
 ) -> list[Migrated]:
-    """Give all streams of a checkpoint so many shards. `connect` opens the database with that number.
+    """Give all streams of a checkpoint so many shards. `connect` opens the database with a number of shards.
 
     With `partial` streams begin even if their sources no longer have all rows. Raises CheckpointError, with everything
     as it was, if they have not, or OptionError if a stream's text asks for another number.
@@ -32,7 +36,8 @@ def rescale(
     streams = streams_to_rescale(layout, catalog, shards)
     if not streams:
         return []
-    done = migrate(layout, "".join(f"{text};\n" for text in catalog.texts()), streams, connect, partial)
+    sql = "".join(f"{text};\n" for text in catalog.texts())
+    done = migrate(layout, sql, streams, lambda: connect(shards), partial, connect_before=lambda: connect(None))
     for name in streams:
         found = shards_of(layout, name)
         if found != shards:

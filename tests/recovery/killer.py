@@ -1,6 +1,7 @@
 """kill -9 for the writer and for Spark's Python workers, at moments that are spread over the phases of a batch.
 
     start      while the process comes up: Python, Spark, the checkpoint
+    changing   a stream is about to go on under another text, or does
     written    rows are in the spool, and no stream has seen them
     tick       anywhere in a batch: reading, the operator, state, sinks
     sink       a batch's rows have just reached a sink, and its account is not written
@@ -32,8 +33,15 @@ import psutil
 from tests.recovery.writer import OUTCOME
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-EMIT_RULES = ("start", "written", "tick", "sink", "commit", "ticked")
-SIGN_OF = {"written": "written", "tick": "written", "sink": "sink", "commit": "sink", "ticked": "ticked"}
+MOMENTS = ("start", "changing", "written", "tick", "sink", "commit", "ticked")
+SIGN_OF = {
+    "changing": "changing",
+    "written": "written",
+    "tick": "written",
+    "sink": "sink",
+    "commit": "sink",
+    "ticked": "ticked",
+}
 LONGEST_SILENCE = 180.0  # seconds without output from the writer: it hangs
 MOST_DUE = 4  # worker deaths still pending: on a busy machine Spark needs seconds to start another
 LONGEST_PAUSE = 2.0  # seconds between a report of the writer and the death of a worker
@@ -55,8 +63,8 @@ class Plan:
 
     @classmethod
     def at(cls, moment: str, chance: random.Random, workers: float) -> Plan:
-        delays = {"start": (0.0, 12.0), "tick": (0.0, 6.0), "commit": (0.002, 0.08)}
-        most = 8 if SIGN_OF.get(moment) == "sink" else 1
+        delays = {"start": (0.0, 12.0), "changing": (0.0, 2.0), "tick": (0.0, 6.0), "commit": (0.002, 0.08)}
+        most = {"sink": 8, "changing": 0}.get(SIGN_OF.get(moment, moment), 1)
         return cls(moment, workers, chance.randint(0, most), chance.uniform(*delays.get(moment, (0.0, 0.0))))
 
 

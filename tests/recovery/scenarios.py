@@ -54,9 +54,15 @@ SCENARIOS = {
     "ordered": "SELECT id, ts, visitor, amount FROM clicks ORDER BY ts",
     "pairs": "SELECT c.id AS click, o.id AS bought, c.visitor, o.amount FROM clicks c FULL JOIN orders o "
     "WITHIN INTERVAL '100' MILLISECOND ON c.visitor = o.visitor",
+    "altered": f"SELECT window_start, visitor, {TOTALS} {TWO_SECONDS}",
     "named": "SELECT id, c.visitor, name FROM clicks c LEFT JOIN visitors v ON c.visitor = v.visitor",
     "over": "SELECT window_start, visitor, count(*) AS n, sum(total) AS total FROM tumble_stream "
     "GROUP BY visitor, TUMBLE(window_time, INTERVAL '6' SECOND)",
+}
+CHANGE_AT = 2  # the batch in front of which streams go on under another text
+CHANGED = {
+    "altered": "SELECT window_start, visitor, count(*) + 1000 AS n, sum(amount) AS total, emit_epoch FROM clicks "
+    f"GROUP BY visitor, {TWO_SECONDS} HAVING sum(amount) > 150",
 }
 KEYED = ("updates", "changes")  # their tables hold the current row of each key, the others all rows
 KEY = "window_start, visitor"
@@ -100,13 +106,19 @@ def stream_of(name: str) -> str:
     return f"{name}_stream"
 
 
-def statements(folder: Path, postgres: str | None, names: Iterable[str] = tuple(SCENARIOS)) -> str:
+def statements(folder: Path, postgres: str | None, names: Iterable[str], has_changed: bool) -> str:
     """All sources, the table, and each scenario's stream with its sinks."""
     write_visitors(folder, 0)
-    return " ".join([*SOURCES.values(), visitors(folder), *(_of_one(name, folder, postgres) for name in names)])
+    texts = SCENARIOS | CHANGED if has_changed else SCENARIOS
+    each = (_of_one(name, texts[name], folder, postgres) for name in names)
+    return " ".join([*SOURCES.values(), visitors(folder), *each])
 
 
-def _of_one(name: str, folder: Path, postgres: str | None) -> str:
+def _stream(name: str, text: str) -> str:
+    return f"STREAM {stream_of(name)} WITH ('side_output.late.sink' = '{name}_dead') AS {text}"
+
+
+def _of_one(name: str, text: str, folder: Path, postgres: str | None) -> str:
     def to(part: str) -> str:
         return f"WITH ('connector' = 'files', 'path' = '{folder / part / name}', 'format' = 'parquet');"
 
@@ -119,8 +131,7 @@ def _of_one(name: str, folder: Path, postgres: str | None) -> str:
             f"'table' = '{name}'{key});"
         )
     return (
-        f"CREATE SINK {name}_dead {to('dead')} CREATE STREAM {stream} WITH ('side_output.late.sink' = "
-        f"'{name}_dead') AS {SCENARIOS[name]}; "
+        f"CREATE SINK {name}_dead {to('dead')} CREATE {_stream(name, text)}; "
         f"CREATE SINK {name}_out FROM {stream} {to('out')} CREATE SINK {name}_late FROM {stream}$late "
         f"{to('late')} {table}"
     )
@@ -135,12 +146,16 @@ def run(
     names: Sequence[str] = tuple(SCENARIOS),
 ) -> dict[str, Outcome]:
     """Continue from the checkpoint to the end; returns the outcome of each scenario."""
-    db.execute(statements(folder, postgres, names))
+    db.execute(statements(folder, postgres, names, _written(folder, "clicks") > CHANGE_AT))
     for name in names:
         db.foreach(stream_of(name), functools.partial(keep_batch, folder / "batches" / name, name, say))
     insist(db, say)
     for number in range(batches):
-        fresh = [source for source in SOURCES if Spool(folder / "checkpoint" / "sources" / source).last() <= number]
+        fresh = [source for source in SOURCES if _written(folder, source) <= number]
+        if number == CHANGE_AT and "clicks" in fresh:
+            say("changing")
+            for name in CHANGED.keys() & set(names):
+                db.execute(f"CREATE OR REPLACE {_stream(name, CHANGED[name])} KEEP STATE")
         if fresh:
             write_visitors(folder, number)
             db.execute("REFRESH TABLE visitors")
@@ -154,6 +169,11 @@ def run(
         db.advance_watermark(source, END)
     insist(db, say)
     return {name: outcome(name, folder, db) for name in names}
+
+
+def _written(folder: Path, source: str) -> int:
+    """How many batches of a source are in its spool."""
+    return Spool(folder / "checkpoint" / "sources" / source).last()
 
 
 def insist(db: eventide.Database, say: Say) -> None:
@@ -197,11 +217,24 @@ def outcome(name: str, folder: Path, db: eventide.Database) -> Outcome:
 @functools.cache
 def expected(name: str, batches: int) -> Outcome:
     """What an undisturbed run yields; `table` is what PostgreSQL holds."""
+    found = _expected(name, batches, SCENARIOS[name])
+    if name not in CHANGED or batches <= CHANGE_AT:
+        return found
+    # the change is to what leaves the stream, and so the later batches are those of a stream that was always so
+    after = _expected(name, batches, CHANGED[name])
+    rows = found["rows"][: found["given"]] + after["rows"][after["given"] :]
+    return found | dict.fromkeys(("rows", "files", "function", "table"), rows)
+
+
+def _expected(name: str, batches: int, text: str) -> Outcome:
+    """Under one text, with the number of rows `given` before the change."""
+    given_before = 0
     db, sources, folder = ReferenceDatabase(), sources_of(name), Path(tempfile.mkdtemp(prefix="visitors-"))
     db.execute(" ".join([*(SOURCES[source] for source in sources), visitors(folder)]))
     db.execute(" ".join(f"CREATE STREAM {stream_of(other)} AS {SCENARIOS[other]};" for other in reads(name)))
-    db.execute(f"CREATE STREAM o AS {SCENARIOS[name]};")
+    db.execute(f"CREATE STREAM o AS {text};")
     for number in range(batches):
+        given_before = len(list(db.read("o"))) if number == CHANGE_AT else given_before
         write_visitors(folder, number)
         db.execute("REFRESH TABLE visitors")
         for source in sources:
@@ -220,7 +253,7 @@ def expected(name: str, batches: int) -> Outcome:
         "rows": rows, "late": side["late"], "duplicate": side["duplicate"], "files": rows, "late files": side["late"],
         "rejected": side["rejected"], "dead letters": ["late"] * len(side["late"]), "function": rows,
         "accounts": db.accounting("o"),
-        "table": current(given) if name in KEYED else rows,
+        "table": current(given) if name in KEYED else rows, "given": given_before,
     }  # fmt: skip
 
 

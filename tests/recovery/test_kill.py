@@ -20,13 +20,8 @@ from tests.recovery.killer import Killer, Plan
 pytestmark = pytest.mark.timeout(2400)  # all lives together are the set-up of the first test
 
 BATCHES = 4
-DEATHS = (
-    "written",
-    "sink",
-    "start",
-    "commit",
-    "tick",
-)  # a life costs up to half a minute; the soak run has all moments
+# a life costs up to half a minute; the soak run has all moments
+DEATHS = ("written", "changing", "sink", "commit", "tick")
 WORKERS = 2.0  # that are killed for each thing the writer reports
 PARTS = ("rows", "late", "duplicate", "rejected", "files", "late files", "dead letters", "function")
 
@@ -77,6 +72,11 @@ def test_nothing_is_lost_or_repeated(outcome: dict[str, Any], name: str) -> None
 def test_a_table_of_postgres_has_every_row_once(outcome: dict[str, Any], postgres: str, name: str) -> None:
     wanted = json.loads(json.dumps(scenarios.expected(name, BATCHES)["table"]))
     assert wanted and scenarios.difference(wanted, scenarios.in_table(name, postgres)) == (0, 0), "(lost, twice)"
+
+
+def test_a_stream_that_is_changed_gives_rows_of_both_texts(outcome: dict[str, Any]) -> None:
+    counts = {n > 1000 for _, _, n, _, _ in outcome["altered"]["rows"]}
+    assert counts == {False, True}
 
 
 def test_rows_in_order_stay_in_order(outcome: dict[str, Any]) -> None:

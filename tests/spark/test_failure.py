@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventide.errors import CheckpointError, StreamFailedError
+from eventide.errors import CheckpointError, StreamFailedError, UnreadableFileError
 from eventide.spark.analysis import first_sentence
 from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
 
@@ -14,13 +14,20 @@ TAIL = "\n\tat org.apache.spark.Task.run(Task.scala:147)\n SQLSTATE: 39000 SQLST
 
 
 def test_sparks_own_error_class_comes_first() -> None:
-    text = (
-        HEAD + "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.TYPE] Encountered error while reading "
-        "file 1.parquet.\n"
-    )
-    error = failure_of("o", text + "Caused by: org.apache.SchemaException: column: [v]" + TAIL)
+    text = HEAD + "Caused by: org.apache.spark.SparkException: [CAST_OVERFLOW] The value 1e9 overflows.\n"
+    error = failure_of("o", text + "Caused by: java.lang.ArithmeticException: overflow" + TAIL)
     assert isinstance(error, StreamFailedError)
-    assert error.message == "stream o stopped: Encountered error while reading file 1.parquet."
+    assert error.message == "stream o stopped: The value 1e9 overflows."
+
+
+def test_a_file_that_spark_cannot_read_is_called_by_its_name() -> None:
+    text = (
+        HEAD + "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading "
+        "file file:///in/a%20b%2520%C3%A9.json.gz. SQLSTATE: KD001\n"
+    )
+    error = failure_of("o", text + "Caused by: java.io.EOFException: Unexpected end of input stream" + TAIL)
+    assert isinstance(error, UnreadableFileError) and error.path == "/in/a b%20é.json.gz"
+    assert error.message.endswith("cannot be read: EOFException: Unexpected end of input stream")
 
 
 def test_an_error_of_eventide_in_a_worker_keeps_its_kind_and_its_help() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from eventide.connectors.files.write import FilesSink
 from eventide.errors import CheckpointError
 from eventide.migration import migrate, stuck_streams
 from eventide.sql.catalog import Catalog
@@ -48,6 +50,60 @@ def test_a_stream_begins_anew_and_its_sinks_get_what_they_had_not(tmp_path: Path
     assert delivered(out) == [1, 2, 12]
     assert not layout.migration.exists()
     assert not layout.before.exists()
+
+
+def killed_by_results(sink: FilesSink, batch: int, rows: pa.Table) -> None:
+    """In place of `write`, which takes what is handed over, and payloads."""
+    if "total" in rows.column_names:
+        raise RuntimeError("killed")
+    sink.commit(batch, [rows])
+
+
+def test_sinks_get_every_row_once_even_if_a_crash_follows_the_switch(
+    tmp_path: Path, db_factory: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    old, a second and two of lateness: |1 |2 | 4|  |  | 8 and 32|      watermark 4.2: has given up to 2.2
+    new, two seconds, none late:       |  3  |  4  | 40         |      closes up to 4.2
+    """
+    layout, out, each, dead = (Layout(tmp_path / "c"), tmp_path / "out", tmp_path / "each", tmp_path / "dead")
+    files = "WITH ('connector' = 'files', 'format' = 'json', 'path' = '{}')"
+    old = f"""
+        CREATE SOURCE s (k STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms,
+          WATERMARK FOR ts AS ts - INTERVAL '1' SECOND);
+        CREATE SINK dead {files.format(dead)};
+        CREATE STREAM o AS SELECT window_end, sum(v) AS total FROM s GROUP BY TUMBLE(ts, INTERVAL '1' SECOND)
+          EMIT ON WINDOW CLOSE ALLOW LATENESS INTERVAL '2' SECOND;
+        CREATE STREAM p WITH ('side_output.error.sink' = 'dead') AS SELECT k, v AS total FROM s;
+        CREATE SINK out FROM o {files.format(out)};
+        CREATE SINK each FROM p {files.format(each)};
+    """
+    never = 10**14  # too far ahead: an error
+    first = db_factory(checkpoint=layout.root)
+    first.execute(old)
+    first.write("s", [("a", 1, 100), ("a", 2, 1100), ("a", 4, 2100), ("a", 8, 5100), ("a", 16, never)])
+    first.tick()
+    first.write("s", [("a", 32, 5200), ("a", 64, never)])  # the old streams have not seen them when they stop
+    first.close()
+    new = old.replace("TUMBLE(ts, INTERVAL '1' SECOND)", "TUMBLE(ts, INTERVAL '2' SECOND)").replace(
+        "ALLOW LATENESS INTERVAL '2' SECOND", ""
+    )
+    with monkeypatch.context() as dying, pytest.raises(RuntimeError, match="killed"):
+        dying.setattr(FilesSink, "write", killed_by_results)
+        migrate(layout, new, ["o", "p"], lambda: db_factory(checkpoint=layout.root), partial=False)
+    for _ in range(2):
+        again = db_factory(checkpoint=layout.root)
+        assert (delivered(out), delivered(each)) == ([1, 2, 4], [1, 2, 4, 8, 32])
+        assert sum(len(path.read_text().splitlines()) for path in dead.glob("*.json")) == 2
+        assert not layout.migration.exists() and not layout.before.exists() and not layout.handover.exists()
+        again.execute(new)
+        again.close()
+    again = db_factory(checkpoint=layout.root)
+    again.write("s", [("a", 128, 9000), ("a", 256, never)])
+    again.tick()
+    assert (delivered(out), delivered(each)) == ([1, 2, 4, 40], [1, 2, 4, 8, 32, 128])
+    again.close()
+    assert sum(len(path.read_text().splitlines()) for path in dead.glob("*.json")) == 3
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,13 @@ def test_streams_get_more_shards_and_fewer_and_go_on(tmp_path: Path, db_factory:
     expected: list[int] = []
     for step, shards in enumerate((2, 5, 1)):
         if step:
-            opened = functools.partial(db_factory, checkpoint=layout.root, shards=shards)
-            done = rescale(layout, catalog, shards, opened, partial=False)
+            done = rescale(
+                layout,
+                catalog,
+                shards,
+                lambda asked: db_factory(checkpoint=layout.root, shards=asked),
+                partial=False,
+            )
             assert next((one.stream, one.rows, one.rows_before) for one in done) == ("o", 20 * step, 20 * step)
             assert [one.stream for one in done] == ["o", "t"] and delivered(out) == sorted(expected)
         assert streams_to_rescale(layout, catalog, shards) == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +71,28 @@ def test_a_row_for_which_an_expression_raises_is_an_error_wherever_it_stands(db:
     assert db.read("o").fetchall()
 
 
-def crash(running: RunningStream) -> bool:
-    """In place of taking up another plan."""
-    if running._need() is None:
-        return False
-    raise EngineError("crash")
+def dying(checkpoint: Path, left: Path, is_noted: bool) -> Callable[[RunningStream], bool]:
+    """In place of taking up another plan: keeps the checkpoint as kill -9 would leave it at that moment, before the
+    guards are noted or after.
+    """
+    take_up = RunningStream._take_up_another_plan
+
+    def die(running: RunningStream) -> bool:
+        if running._need() is None:
+            return False
+        if is_noted:
+            take_up(running)
+        shutil.copytree(checkpoint, left)
+        raise EngineError("killed")
+
+    return die
 
 
-def test_rows_that_fail_in_different_places_are_errors_and_the_rest_is_used(
+def test_rows_that_fail_in_different_places_are_errors_and_the_rest_is_used_whenever_the_process_dies(
     db_factory: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    db = db_factory(checkpoint=str(tmp_path / "c"))
+    checkpoint, left = tmp_path / "c", tmp_path / "left"
+    db = db_factory(checkpoint=checkpoint)
     db.execute(SOURCE)
     db.execute(
         "CREATE STREAM o AS SELECT unbase64(k) IS NULL AS b, count(*) AS n, bool_or(concat('a', k) RLIKE k) AS m "
@@ -88,25 +100,25 @@ def test_rows_that_fail_in_different_places_are_errors_and_the_rest_is_used(
     )
     bad = [{"k": "%", "v": 1, "ts": 1_100}, {"k": "c", "v": 1, "ts": 1_200}, {"k": "+abc", "v": 1, "ts": 1_300}]
     db.write("s", [{"k": "abcd", "v": 1, "ts": 1_000}, *bad])
-    with monkeypatch.context() as dying, pytest.raises(EngineError, match="crash"):
-        dying.setattr(RunningStream, "_take_up_another_plan", crash)  # after the failure, and before guards are noted
-        db.tick()
-    db.close()
-    noted = Layout(tmp_path / "c").plan("o")
-    assert "guards" not in read_json(noted)
-    db = db_factory(checkpoint=str(tmp_path / "c"))
+    for is_noted in (False, True):
+        with monkeypatch.context() as death, pytest.raises(EngineError, match="killed"):
+            death.setattr(RunningStream, "_take_up_another_plan", dying(checkpoint, left, is_noted))
+            db.tick()
+        db.close()
+        shutil.rmtree(checkpoint)
+        left.rename(checkpoint)
+        assert read_json(Layout(checkpoint).plan("o")).get("guards", False) == is_noted
+        assert not any(Layout(checkpoint).results("o").glob("*.json")), "no batch has ended"
+        db = db_factory(checkpoint=checkpoint)
     db.tick()
-    assert read_json(noted)["guards"]
     expressions = ["concat('a', k) RLIKE k", "unbase64(k) IS NULL", "url_decode(k) <> 'x'"]
     assert [detail.split(" raised ")[0] for detail in details(db, "o")] == expressions
     assert balanced(db, "o")["error"] == 3
-    db.close()
-    again = db_factory(checkpoint=str(tmp_path / "c"))
-    again.write("s", [{"k": "%", "v": 1, "ts": 1_400}, {"k": "abcd", "v": 1, "ts": 9_000}])
-    again.tick()
-    assert len(details(again, "o")) == 4
-    assert [(row["b"], row["n"]) for row in again.read("o")] == [(False, 1)]
-    balanced(again, "o")
+    db.write("s", [{"k": "%", "v": 1, "ts": 1_400}, {"k": "abcd", "v": 1, "ts": 9_000}])
+    db.tick()
+    assert len(details(db, "o")) == 4
+    assert [(row["b"], row["n"]) for row in db.read("o")] == [(False, 1)]
+    balanced(db, "o")
 
 
 # Behind the operator -----------------------------------------------------------------------------------------------

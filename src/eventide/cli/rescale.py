@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -10,6 +11,7 @@ from eventide.cli.console import stdout
 
 if TYPE_CHECKING:
     from eventide.cli.runner import Connection
+    from eventide.database import Database
 
 
 def rescale_checkpoint(connection: Connection, partial: bool) -> None:
@@ -27,6 +29,10 @@ def rescale_checkpoint(connection: Connection, partial: bool) -> None:
         console.print(Text(f"every stream has {shards} shards already"))
         return
     console.print(Text(f"begins anew from its sources with {shards} shards: {', '.join(streams)}", style="bold"))
-    for done in rescale(layout, catalog, shards, lambda: connection.open(console), partial):
+
+    def connect(asked: int | None) -> Database:
+        return replace(connection, shards=asked).open(console)
+
+    for done in rescale(layout, catalog, shards, connect, partial):
         took = f"{done.rows:,} rows taken in ({done.rows_before:,} before)"
         console.print(Text(f"{done.stream}: {took}, {done.handed_over:,} handed to its sinks"), soft_wrap=True)

@@ -182,7 +182,7 @@ def _checkpoint(root: Path) -> Iterator[Finding]:
     observer.check()
     catalog = observer.catalog()
     if observer.layout.migration.exists():
-        way_out = "open it once, which undoes what was begun, and migrate again"
+        way_out = "open it once, which undoes what was begun or hands sinks what is left"
         yield Finding("checkpoint", CARE, "a migration was not finished", way_out)
     counts = ((len(catalog.sources), "sources"), (len(catalog.streams), "streams"), (len(catalog.sinks), "sinks"))
     yield Finding("checkpoint", OK, ", ".join(f"{count} {what}" for count, what in counts))

@@ -24,6 +24,7 @@ from eventide.errors import EngineError, SqlError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.plan import logical
 from eventide.plan.fusion import Fused
+from eventide.plan.names import owner_of
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import sources_of, with_columns
@@ -86,6 +87,7 @@ class Engine:
         self.tables = TableReader(layout, lambda: self._session(self._default_shards))
         self._functions: dict[str, list[tuple[Function, bool]]] = {}
         self.listeners: list[Callable[[str, Account], object]] = []  # told of each batch of every stream
+        self.muted: set[str] = set()  # streams whose side output goes nowhere
 
     def open(
         self,
@@ -109,7 +111,11 @@ class Engine:
         results = Results(self._layout.results(stream.name))
         results.tidy()
         identity = self._plans.identity(stream.name)
-        side = stream_parts.side_output(self._layout, stream, side_sinks or {}, results, identity)
+        side = (
+            SideOutput(stream.routes)
+            if owner_of(stream.name) in self.muted
+            else stream_parts.side_output(self._layout, stream, side_sinks or {}, results, identity)
+        )
         bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
         inputs = tuple(input.source.name for input in physical.inputs)
         router = self._router(stream, results, inputs, bound, side, compiled)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from eventide import errors
-from eventide.errors import EventideError, StorageError, StreamFailedError
+from eventide.errors import EventideError, StorageError, StreamFailedError, UnreadableFileError
 
 # Spark's error classes that only say that something else failed.
 _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH", "PYTHON_EXCEPTION", "JOB_ABORTED", "TASK_")
@@ -18,6 +19,8 @@ _RAISED = re.compile(
     rf"{re.escape(TRACEBACK)}\n(?:[ \t].*\n)+(?!py4j|pyspark|org\.|java)([\w.]+(?:: \S.*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+): (\S.*)$", re.MULTILINE)
+# Spark names a file as a URI; of one that has gone it says so.
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\w+\] Encountered error \D*?file (\S+)\.\s")
 _MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|Java heap space")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _MOST_SUSPECTS = 5
@@ -47,6 +50,11 @@ def failure_of(stream: str, text: str) -> EventideError:
         kind, message, help = own[-1]
         made: EventideError = getattr(errors, kind, StreamFailedError)(f"stream {stream}: {message}", help=help or None)
         return made
+    unreadable = _UNREADABLE.findall(text)
+    if unreadable:
+        path = unquote(unreadable[-1].removeprefix("file://"))
+        found = UnreadableFileError.of(path, ": ".join((_CAUSE.findall(text) or [("Spark", "it is damaged")])[-1]))
+        return UnreadableFileError(f"stream {stream}: {found.message}", help=found.help)
     full = _FULL.search(text)
     if full:
         where = "where Spark keeps the checkpoint or its scratch files"

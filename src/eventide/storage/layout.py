@@ -3,6 +3,7 @@
 catalog.json                 the SQL of every source, stream and sink
 lock                         held by the process that has the database open
 migration.json, before/      while streams begin anew: the catalog and the streams that they take the place of
+handover/                    rows of streams that have begun anew, on their way to sinks
 tables/NAME/                 versions of a table that is looked up
 sources/NAME/                rows written with db.write, one Arrow file per call
 streams/NAME$1, NAME$2, ...  inner streams: parts of its query that keep state; each folder is like that of a stream
@@ -41,7 +42,7 @@ class Layout:
 
         A folder that holds other things beside a checkpoint stays as it is.
         """
-        ours = {"catalog.json", "lock", "sources", "streams", "tables", "migration.json", "before"}
+        ours = {"catalog.json", "lock", "sources", "streams", "tables", "migration.json", "before", "handover"}
         for folder in (self.root, self.root / "sources", self.root / "streams"):
             folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
             if folder != self.root or {path.name for path in folder.iterdir()} <= ours:
@@ -63,6 +64,10 @@ class Layout:
     @property
     def before(self) -> Path:
         return self.root / "before"
+
+    @property
+    def handover(self) -> Path:
+        return self.root / "handover"
 
     def source(self, name: str) -> Path:
         return self.root / "sources" / name

@@ -20,12 +20,21 @@ from eventide.plan.names import backticked
 # Spark's own way to local files looks for a checksum beside each, under a name that it cannot make of `a:b.json`.
 _LOCAL = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 _MAGIC = "*?[{"
+# A file with one of these in its name would make Spark's reader take the other files of its batch twice, also after it
+# was renamed. So none gets into a batch: Spark's patterns have no repetition, but alternatives within alternatives.
+_TAKEN_FOR_PATTERNS = "*?[]{}\\"
+_RENAME = f"rename it: Spark takes a name with one of {' '.join(_TAKEN_FOR_PATTERNS)} for a pattern"
+_PLAIN_CHARACTER = f"[^{''.join(map(re.escape, _TAKEN_FOR_PATTERNS))}]"
+_LONGEST_NAME = 255
+_PLAIN_NAMES = f"{{,{_PLAIN_CHARACTER}" * _LONGEST_NAME + "}" * _LONGEST_NAME
 
 
 def load(context: SourceContext, source: Source, columns: Collection[str]) -> DataFrame:
     """The source's rows; of its columns only `columns` are decoded and judged."""
     schema, path = user_schema(source), source.options["path"]
     check_folder(source.name, path)
+    if context.streaming:
+        _check_names(source.name, path)
     match source.options.get("format", "json"):
         case "parquet":
             rows = _reader(context, source, "parquet").schema(schema).load(path)
@@ -46,6 +55,7 @@ def _reader(context: SourceContext, source: Source, format: str) -> DataStreamRe
     if not context.streaming:
         return context.spark.read.format(format).options(**_LOCAL)
     reader = context.spark.readStream.format(format).option("maxFileAge", "36500d").options(**_LOCAL)
+    reader = reader.option("pathGlobFilter", _PLAIN_NAMES)
     most = source.options.get("max_files_per_batch")
     return reader if most is None else reader.option("maxFilesPerTrigger", most)
 
@@ -136,6 +146,14 @@ def _folder_columns(context: SourceContext, path: str, schema: StructType) -> li
         return []
     found = {name.lower() for name in context.spark.read.format("text").options(**_LOCAL).load(path).columns[1:]}
     return [field for field in schema.fields if field.name.lower() in found]
+
+
+def _check_names(source: str, path: str) -> None:
+    """No file that is there has a name that Spark takes for a pattern."""
+    folder = _folder(path)
+    for file in () if folder is None else sorted(folder.rglob("*")):
+        if any(character in file.name for character in _TAKEN_FOR_PATTERNS):
+            raise OptionError(f"source {source}: {file} cannot be read by Spark", help=_RENAME)
 
 
 def _unless_misplaced(found: DataFrame, source: Source) -> DataFrame:
