@@ -4,7 +4,8 @@ One stream reads two sources: gold, of which nothing is shed, and bronze, which 
 length can take is measured first, on a stream of which nothing is shed; where the machine is so busy that the fixed
 cost of a batch does not leave two thirds of it, the target is longer. Then rows come at twice that rate, and every ten
 seconds a line tells how it goes. Fails unless the accounts balance, all of gold has come through, its lag was within
-LONGEST_LAG targets in 95 of 100 batches once the first ones, which are cold, were over, and memory has stopped growing.
+LONGEST_LAG targets in 95 of 100 batches once the first ones, which are cold, were over, memory has stopped growing, and
+nothing is shed any more BACK_WITHIN batches after the load has gone.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ PROBE_ROWS, PROBES = (100, 10_000), 4  # small and large batches by turns, after
 LARGEST_WRITE = 5_000  # rows: a batch takes whole writes
 COLD = 8  # batches of the stream that are not judged
 LONGEST_LAG = 3.0  # targets: the batch before, its own, and what the machine does beside
+CALM, BACK_WITHIN = 0.4, 10  # of the capacity, that comes when the load goes; batches after which nothing is shed
 MOST_GROWTH = 1.1  # of memory, from the third quarter of the run to the last
 
 COLUMNS = "id BIGINT, kind STRING, v DOUBLE, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms"
@@ -97,10 +99,10 @@ def memory() -> int:
 
 
 def produce(db: Any, rate: float, seconds: float, written: dict[str, int]) -> None:
-    begin = time.monotonic()
+    begin, before = time.monotonic(), dict(written)
     while (passed := time.monotonic() - begin) < seconds:
         for kind, each in (("gold", GOLD_A_SECOND), ("bronze", rate)):
-            due = int(each * passed) - written[kind]
+            due = before[kind] + int(each * passed) - written[kind]
             for first in range(written[kind], written[kind] + due, LARGEST_WRITE):
                 count = min(LARGEST_WRITE, written[kind] + due - first)
                 db.write(kind, rows(first, count, kind))
@@ -124,8 +126,11 @@ def main() -> int:
         db.start()
         producer = threading.Thread(target=produce, args=(db, 2 * most, seconds, written), daemon=True)
         samples = watch(db, tally, written, producer)
+        after = threading.Thread(target=produce, args=(db, most * CALM, 2 * BACK_WITHIN * target, written), daemon=True)
+        calmed = batches_until_calm(db, tally, after)
+        after.join()
         db.stop(graceful=True)
-        return verdict(db.accounting("o"), tally, written, samples, LONGEST_LAG * target)
+        return verdict(db.accounting("o"), tally, written, samples, LONGEST_LAG * target, calmed)
 
 
 def watch(db: Any, tally: Tally, written: dict[str, int], producer: threading.Thread) -> list[int]:
@@ -144,8 +149,26 @@ def watch(db: Any, tally: Tally, written: dict[str, int], producer: threading.Th
     return samples
 
 
+def batches_until_calm(db: Any, tally: Tally, producer: threading.Thread) -> int | None:
+    """How many batches have ended from when the load went until nothing was shed any more; None if it never came to
+    that.
+    """
+    before = len(tally.lags)
+    producer.start()
+    while producer.is_alive():
+        if not db.progress()[0]["shed_share"]:
+            return len(tally.lags) - before
+        time.sleep(0.05)
+    return None
+
+
 def verdict(
-    counts: dict[str, int], tally: Tally, written: dict[str, int], samples: list[int], longest_lag: float
+    counts: dict[str, int],
+    tally: Tally,
+    written: dict[str, int],
+    samples: list[int],
+    longest_lag: float,
+    calmed: int | None,
 ) -> int:
     late = sorted(tally.lags[COLD:]) or [math.inf]
     half, last = len(samples) // 2, len(samples) * 3 // 4
@@ -156,13 +179,14 @@ def verdict(
         "rows are missing": counts["rows_in"] != sum(written.values()),
         "gold is missing": tally.gold != written["gold"],
         "gold is late": p95 > longest_lag,
+        f"shedding goes on {BACK_WITHIN} batches after the load went": calmed is None or calmed > BACK_WITHIN,
         "memory grows": after > MOST_GROWTH * before,
     }
     cold = ", ".join(f"{lag:.1f}" for lag in tally.lags[:COLD])
     print(
         f"{counts}; gold {tally.gold} of {written['gold']}, lag while cold {cold} s, "
         f"then p50 {late[len(late) // 2]:.1f} s p95 {p95:.1f} s, bound {longest_lag:.1f} s, of {len(late)} batches; "
-        f"memory {before:,.0f} then {after:,.0f} MiB"
+        f"memory {before:,.0f} then {after:,.0f} MiB; nothing is shed {calmed} batches after the load went"
     )
     for what in (what for what, is_so in wrong.items() if is_so):
         print(what)
