@@ -184,6 +184,20 @@ def test_functions_and_aggregates_of_the_users_own_may_raise(db: Database, digit
 # Sources -----------------------------------------------------------------------------------------------------------
 
 
+def test_rows_that_are_forwarded_from_files_are_errors_whoever_reads_them(db: Database, tmp_path: Path) -> None:
+    options = f"WITH ('connector' = 'files', 'path' = '{tmp_path}', 'format' = 'json')"
+    db.execute(f"{SOURCE} {options}")
+    streams = {"fused": "true", "plain": "false"}
+    for name, fused in streams.items():
+        db.execute(f"CREATE STREAM {name} WITH ('fused_scan' = '{fused}') AS SELECT url_decode(k) AS d FROM s")
+    for number in range(2):  # the second file is read with guards from the beginning
+        (tmp_path / f"{number}.json").write_text("\n".join(json.dumps(row) for row in ROWS) + "\n")
+        db.tick()
+    for name in streams:
+        assert sorted(row["d"] for row in db.read(name)) == ["a b"] * 4 + ["c"] * 2
+        assert len(details(db, name)) == 2 and balanced(db, name)["error"] == 2
+
+
 @pytest.mark.slow
 def test_files_and_streams_that_read_streams(db: Database, tmp_path: Path) -> None:
     folder = tmp_path / "in"

@@ -83,7 +83,7 @@ def compile_stream(
     """
     guard = Guard(guards)
     inbox = inbox_frame(context)
-    inputs = [open_input(context, number, input, inbox, guard) for number, input in enumerate(physical.inputs)]
+    inputs = [open_input(context, number, physical, inbox, guard) for number in range(len(physical.inputs))]
     sides = range(1 + max(input.side for input in physical.inputs))
     schemas = tuple(common_schema([each for each in inputs if each.plan.side == side]) for side in sides)
     analyzed = analyze(context.spark, physical, schemas)

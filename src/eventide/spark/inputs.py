@@ -70,8 +70,13 @@ class SparkInput:
         return StructType([self.rows.schema[column.name] for column in self.plan.columns])
 
 
-def open_input(context: SourceContext, number: int, input: Input, inbox: DataFrame | None, guard: Guard) -> SparkInput:
+def open_input(
+    context: SourceContext, number: int, physical: Physical, inbox: DataFrame | None, guard: Guard
+) -> SparkInput:
+    input = physical.inputs[number]
     fusion = _fusion(context, input)
+    if fusion is not None and guard.is_on and isinstance(physical.operator, ForwardRows):
+        fusion = _guarded(input, fusion)
     if fusion is None:
         reading = context if _goes_unseen(input) else replace(context, orders=None)
         rows = source_frame(reading, input.source, inbox, used_columns(input))
@@ -189,6 +194,14 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
             help=f"leave {option} out, and bound batches with max_files_per_batch",
         )
     return _left_to_spark(input)
+
+
+def _guarded(input: Input, fusion: Fusion) -> Fusion:
+    """Of rows that are forwarded, Spark evaluates the select list before they are packed: a row for which it raises is
+    an error then, as it is where Spark reads. Parquet is read as columns, and not handed over.
+    """
+    is_columnar = input.source.options.get("format", "json") == "parquet"
+    return fusion if is_columnar else _left_to_spark(input)
 
 
 def _left_to_spark(input: Input) -> Fusion:
