@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All tests that are not slow, in three runs: most of tests/spark, the others with Spark, and those without. The two with
-# Spark run side by side, since one Spark on small batches leaves a core idle half of the time; they take about equally long.
-# Reports are shown one after the other.
+# All tests that are not slow, in four runs: most of tests/spark, those that kill processes, the others with Spark, and those
+# without. They run side by side, since one Spark on small batches leaves a core idle half of the time. Reports are shown one
+# after the other.
 # Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the runs with Spark.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,9 @@ mapfile -t most_of_spark < <(printf "%s\n" tests/spark/test_*.py tests/connector
 
 "$PYTHON" -m pytest "${most_of_spark[@]}" "$@" >"$reports/spark" 2>&1 &
 of_spark=$!
-"$PYTHON" -m pytest "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" "$@" >"$reports/others" 2>&1 &
+"$PYTHON" -m pytest tests/recovery "$@" >"$reports/recovery" 2>&1 &
+of_recovery=$!
+"$PYTHON" -m pytest "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" --ignore=tests/recovery "$@" >"$reports/others" 2>&1 &
 of_others=$!
 
 status=0
@@ -28,5 +30,6 @@ show() {
     kill "$shown"
 }
 show "$reports/spark" "$of_spark"
+show "$reports/recovery" "$of_recovery"
 show "$reports/others" "$of_others"
 exit "$status"

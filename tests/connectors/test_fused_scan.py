@@ -99,11 +99,10 @@ def outcome(db: Database, stream: str = "o", *, ordered: bool = False) -> dict[s
 
 
 def _fused_and_not() -> Iterator[Any]:
-    """What is quick: windows in each format, and one query whose rows keep their order."""
+    """Of these windows are quick, in each format."""
     for name in QUERIES:
         for format in ("json", "parquet", "csv") if name in ("windows", "in order") else ("json",):
-            is_quick = name == "windows" or (name, format) == ("in order", "parquet")
-            yield pytest.param(name, format, marks=() if is_quick else pytest.mark.slow)
+            yield pytest.param(name, format, marks=() if name == "windows" else pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("name", "format"), list(_fused_and_not()))

@@ -175,6 +175,7 @@ def test_spark_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     check_source(connector("spark"), case, db_factory, tmp_path / "checkpoint")
 
 
+@pytest.mark.slow
 def test_kafka_as_a_source(
     broker: Broker, new_topic: Callable[..., str], db_factory: DatabaseFactory, tmp_path: Path
 ) -> None:
@@ -189,6 +190,7 @@ def test_kafka_as_a_source(
     check_source(connector("kafka"), case, db_factory, tmp_path / "checkpoint")
 
 
+@pytest.mark.slow
 def test_delta_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake", reason="no deltalake: pip install 'eventide[delta]'")
     table, other = str(tmp_path / "t"), str(tmp_path / "other")

@@ -64,7 +64,7 @@ class Plan:
     @classmethod
     def at(cls, moment: str, chance: random.Random, workers: float) -> Plan:
         delays = {"start": (0.0, 12.0), "changing": (0.0, 2.0), "tick": (0.0, 6.0), "commit": (0.002, 0.08)}
-        most = {"sink": 8, "changing": 0}.get(SIGN_OF.get(moment, moment), 1)
+        most = {"tick": 0, "changing": 0, "sink": 8, "commit": 8}.get(moment, 1)
         return cls(moment, workers, chance.randint(0, most), chance.uniform(*delays.get(moment, (0.0, 0.0))))
 
 

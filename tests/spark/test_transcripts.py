@@ -1,8 +1,8 @@
 """Every transcript on Spark: whole, with a restart after every write, and one row at a time.
 
 Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background,
-a few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases. A
-case that is played in both of them is not played whole as well: one has its batches, the other runs without a break.
+a few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases, of
+which half is played in the one and half in the other, and then not whole as well.
 
 All cases are played without Spark as well (`tests/properties/test_reference_transcripts.py`), where what they are about
 is decided; so every third of the others is quick here, unless it says itself that it is `slow`, and the rest is slow.
@@ -34,9 +34,10 @@ def _chosen() -> Iterator[Any]:
             is_chosen = path.stem in ALWAYS
             writes = any("write" in step for step in case.get("steps", ()))
             harder = ["restarting"] * writes + ["one row"] * (writes and not case.get("batching"))
-            for way in harder if is_chosen and len(harder) == 2 else ["whole", *harder]:
-                has_turn = (number % EVERY == 0 and not case.get("slow")) or case["name"] in NEEDS_SPARK
-                is_quick = is_chosen or (way == "whole" and has_turn)
+            quick = harder[number % len(harder)] if is_chosen and harder else "whole"
+            has_turn = (number % EVERY == 0 and not case.get("slow")) or case["name"] in NEEDS_SPARK
+            for way in ["whole", *harder]:
+                is_quick = way == quick and (is_chosen or has_turn)
                 marks = [] if is_quick else [pytest.mark.slow]
                 yield pytest.param(case, way, id=f"{way}: {path.stem}: {case['name']}", marks=marks)
 
