@@ -19,7 +19,7 @@ of_recovery=$!
 of_others=$!
 
 status=0
-make --no-print-directory test-pure || status=$?
+make --no-print-directory test-pure | tee "$reports/pure" || status=$?
 
 # Shows what a run has written so far, then the rest as it comes, until the run ends.
 show() {
@@ -32,4 +32,10 @@ show() {
 show "$reports/spark" "$of_spark"
 show "$reports/recovery" "$of_recovery"
 show "$reports/others" "$of_others"
+
+# What libraries say when a process ends comes behind pytest's closing line: so all closing lines once more.
+echo
+for run in pure spark recovery others; do
+    grep -E '^=+ .*(passed|failed|error).* =+$' "$reports/$run" | tail -n 1
+done
 exit "$status"
