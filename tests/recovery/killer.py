@@ -24,12 +24,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tests.recovery.scenarios import SCENARIOS
 from tests.recovery.writer import OUTCOME
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -76,6 +78,7 @@ class Killer:
     batches: int
     postgres: str | None
     chance: random.Random
+    names: Sequence[str] = tuple(SCENARIOS)
     drivers: dict[str, int] = field(default_factory=dict)  # killed, by moment
     workers: int = 0
     failures: list[str] = field(default_factory=list)  # of streams, as the writer tells them
@@ -129,6 +132,7 @@ class Killer:
 
     def _start(self) -> tuple[subprocess.Popen[str], queue.Queue[str | None]]:
         command = [sys.executable, "-m", "tests.recovery.writer", str(self.folder), str(self.batches)]
+        command += [",".join(self.names)]
         command += [] if self.postgres is None else [self.postgres]
         with (self.folder / "errors.log").open("a") as errors:
             environment = {**os.environ, **QUICK_JAVA}

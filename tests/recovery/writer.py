@@ -1,8 +1,9 @@
-"""A process that writes and ticks, made to be killed at any moment: `python -m tests.recovery.writer FOLDER BATCHES
-[POSTGRES]`.
+"""A process that writes and ticks, made to be killed at any moment.
 
-It runs all scenarios on the checkpoint in FOLDER and goes on where that stands. It says what it does, so that who kills
-it can choose the moment, and leaves its outcome in FOLDER when it comes to its end.
+    python -m tests.recovery.writer FOLDER BATCHES NAMES [POSTGRES]
+
+It runs the scenarios NAMES on the checkpoint in FOLDER and goes on where that stands. It says what it does, so that who
+kills it can choose the moment, and leaves its outcome in FOLDER when it comes to its end.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def main(folder: Path, batches: int, postgres: str | None) -> None:
+def main(folder: Path, batches: int, names: list[str], postgres: str | None) -> None:
     with eventide.connect(folder / "checkpoint", shards=2) as db:
         say("open")
-        found = scenarios.run(folder, batches, postgres, db, say)
+        found = scenarios.run(folder, batches, postgres, db, say, names)
     write_json(folder / OUTCOME, found)
     say("done")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None)
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(","), sys.argv[4] if len(sys.argv) > 4 else None)
