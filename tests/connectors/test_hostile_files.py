@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -125,18 +125,23 @@ def test_random_files_mean_the_same_on_both_roads(
     assert fused == plain
 
 
-def take_in(db: Database, folder: Path, names: Iterable[str]) -> None:
-    """Tick; a file that cannot be read is named in plain words, and taken away."""
+def take_in(db: Database, folder: Path, files: Mapping[str, bytes]) -> None:
+    """Tick; a file that cannot be read is named in plain words, and taken away. A stream that had found it, and has not
+    come to it yet, asks for it to be put back.
+    """
     for _ in range(MOST_STOPS):
         try:
             db.tick()
             return
         except EventideError as error:
             told = str(error)
-            named = [folder / name for name in names if str(folder / name) in told]
+            named = [name for name in files if str(folder / name) in told]
             assert named and "Traceback" not in told and "java." not in told, told
-            for path in named:
-                path.unlink(missing_ok=True)
+            for name in named:
+                if "has gone" in told:
+                    (folder / name).write_bytes(files[name])
+                else:
+                    (folder / name).unlink(missing_ok=True)
     db.tick()
 
 
