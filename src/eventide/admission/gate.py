@@ -122,9 +122,10 @@ class Gate:
             figures[TOKENS_LEFT] = float(new.bucket.measure.tokens(new.bucket.level))
         found.figures[number] = figures
         let_in = [table for survey, table in tables if survey is None]
-        for (_, table), each in zip(rest, decided[len(surveyed) :], strict=True):
+        of_rows, of_rest = decided[: len(surveyed)], decided[len(surveyed) :]
+        for (_, table), each in zip(rest, of_rest, strict=True):
             found.note(number, table.filter(pa.array(each.outcomes == Outcome.ADMITTED)))
-        for (_, table), each in zip(surveyed, decided, strict=False):
+        for (_, table), each in zip(surveyed, of_rows, strict=True):
             table = self._without_rejected(number, table, each, found.output, figures)
             let_in.append(found.noted(number, table))
         return [table for table in let_in if table.num_rows]

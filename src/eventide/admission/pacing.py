@@ -250,8 +250,12 @@ class SheddingBatcher:
         self._batcher.observe(replace(point, bytes=round(point.bytes * self._kept)))
 
 
+def pacing_of(target_latency: float, sheds: bool) -> Pacing:
+    """Of a source of which rows may be shed, or not."""
+    return Pacing(target_latency, initial_batch=CAUTIOUS) if sheds else Pacing(target_latency)
+
+
 def batcher_of(target_latency: float, keep: Callable[[], float] | None) -> Batcher:
     """With `keep` rows are shed."""
-    if keep is None:
-        return AdaptiveBatcher(Pacing(target_latency))
-    return SheddingBatcher(Pacing(target_latency, initial_batch=CAUTIOUS), keep)
+    pacing = pacing_of(target_latency, sheds=keep is not None)
+    return AdaptiveBatcher(pacing) if keep is None else SheddingBatcher(pacing, keep)

@@ -20,6 +20,7 @@ def pace_with_load(source: Source) -> int | None:
     """The same where nothing else bounds a batch. Of a source of which rows are shed, too, it takes what it can work
     off: so there is soon another order, and rows that are never shed do not wait for a long batch.
     """
-    spec = source.admission
-    sheds = spec.shed.target_latency if spec is not None and spec.shed is not None and spec.sheds else None
-    return sheds if pace_of(source) is None else pace_of(source)
+    own, spec = pace_of(source), source.admission
+    if own is not None or spec is None or spec.shed is None or not spec.sheds:
+        return own
+    return spec.shed.target_latency

@@ -6,7 +6,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import median_low as median
+from statistics import median_low
 from typing import Any
 
 from eventide.admission.gate import TOKENS_LEFT
@@ -52,7 +52,7 @@ class BatchAccount:
         if one["gauges"] is not None:
             self._gauges[one["shard"]] = one["gauges"]
         self._watermark, self._began = one["watermark"], one["now"]
-        self._spent[one["shard"]] += one["spent"]
+        self._spent[one["shard"]] += one.get("spent", 0)
         self._add_times(one)
         self._add_admission(one["admission"])
         self._add_lanes(one["lanes"])
@@ -107,17 +107,17 @@ class BatchAccount:
         }
         told = {f"{name}#{shard}": value for shard, values in self._gauges.items() for name, value in values.items()}
         return Account(
-            self._batch,
-            dict(self._counts),
-            add_counts(self._before.totals, self._counts, self.events),
-            dict(self.events),
-            {**kept, **told},
-            self._watermark,
-            self._of_sources,
-            self._admission,
-            self._began,
-            self._lanes,
-            self._taken,
+            batch=self._batch,
+            counts=dict(self._counts),
+            totals=add_counts(self._before.totals, self._counts, self.events),
+            events=dict(self.events),
+            gauges={**kept, **told},
+            watermark=self._watermark,
+            sources=self._of_sources,
+            admission=self._admission,
+            began=self._began,
+            lanes=self._lanes,
+            taken=self._taken,
             busiest=self._busiest,
             straggler=self._straggler(),
         )
@@ -127,5 +127,5 @@ class BatchAccount:
         if len(self._spent) < 2:
             return {}
         shard, most = self._spent.most_common(1)[0]
-        usual = int(median(self._spent.values()))
+        usual = median_low(self._spent.values())
         return {"shard": shard, "spent": most, "usual": usual} if most > max(_LONG, 3 * usual) else {}

@@ -63,25 +63,24 @@ class Origin:
     past: Past
 
 
-def compile_stream(
-    physical: Physical,
-    context: SourceContext,
-    shards: int,
-    *,
-    typed: bool = False,
-    decodes: bool = False,
-    guards: bool = False,
-    origin: Origin | None = None,
-) -> Compiled:
-    """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing.
-
-    With `decodes` Spark decodes, after the fused scans, lines that only it can judge. Without, a scan that meets one
+@dataclass(frozen=True)
+class CompileOptions:
+    """With `decodes` Spark decodes, after the fused scans, lines that only it can judge. Without, a scan that meets one
     says so and the batch is taken again: most streams never do, and being ready for one costs every batch.
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
     list that only Spark can evaluate. With `guards` a row for which an expression raises becomes an error; see `guard`.
     """
-    guard = Guard(guards)
+
+    decodes: bool = False
+    guards: bool = False
+    typed: bool = False
+    origin: Origin | None = None
+
+
+def compile_stream(physical: Physical, context: SourceContext, shards: int, options: CompileOptions) -> Compiled:
+    """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing."""
+    guard = Guard(options.guards)
     inbox = inbox_frame(context)
     inputs = [open_input(context, number, physical, inbox, guard) for number in range(len(physical.inputs))]
     sides = range(1 + max(input.side for input in physical.inputs))
@@ -89,12 +88,11 @@ def compile_stream(
     analyzed = analyze(context.spark, physical, schemas)
     apart = unshared(physical, analyzed.cast)
     if apart is not physical:
-        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, guards=guards, origin=origin)
+        return compile_stream(apart, context, shards, options)
     misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
     if misfits:
-        apart = unfused(physical, misfits)
-        return compile_stream(apart, context, shards, typed=typed, decodes=decodes, guards=guards, origin=origin)
-    origin = origin or Origin(physical.plan_id, NO_PAST)
+        return compile_stream(unfused(physical, misfits), context, shards, options)
+    origin = options.origin or Origin(physical.plan_id, NO_PAST)
     spec = spec_of(physical, analyzed, guard).continuing(origin.past)
     numbers = tuple(shard_numbers(shards))
     packed = [
@@ -105,7 +103,7 @@ def compile_stream(
             schemas[each.plan.side],
             analyzed.packed[each.plan.side],
             _packing(physical, each, numbers, spec, context.orders),
-            decodes,
+            options.decodes,
             guard,
         )
         for each in inputs
@@ -114,7 +112,11 @@ def compile_stream(
         told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    finished = "they are rows of a DataFrame" if typed else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
+    finished = (
+        "they are rows of a DataFrame"
+        if options.typed
+        else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
+    )
     by_tasks = finished if isinstance(finished, Finish) else None
     admission = {
         number: input.source.admission

@@ -32,7 +32,7 @@ from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions, stream_parts
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.cluster import Executors
-from eventide.spark.compile import Compiled, Origin, compile_stream
+from eventide.spark.compile import Compiled, CompileOptions, compile_stream
 from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
@@ -297,14 +297,7 @@ class Engine:
         self.forget(old.name)
         self._plans.change(old, self._with_types(new), sql, differences, latest)
 
-    def _compile(
-        self,
-        physical: Physical,
-        shards: int,
-        decodes: bool = False,
-        guards: bool = False,
-        origin: Origin | None = None,
-    ) -> Compiled:
+    def _compile(self, physical: Physical, shards: int, options: CompileOptions) -> Compiled:
         name = physical.stream.name
         opened = tuple(replace(input, source=with_secrets(input.source)) for input in physical.inputs)
         physical = replace(physical, inputs=opened)
@@ -323,7 +316,7 @@ class Engine:
             tables=TableFiles(self._layout.tables, self._layout.table_log(name)),
         )
         try:
-            compiled = compile_stream(physical, context, shards, decodes=decodes, guards=guards, origin=origin)
+            compiled = compile_stream(physical, context, shards, options)
         except REFUSED as error:
             raise SqlError(first_sentence(error)) from None
         sessions.start_workers(session)

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +23,7 @@ from eventide.plan.logical import Stream
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import tables_of
-from eventide.spark.compile import Compiled, Origin, compile_stream
+from eventide.spark.compile import Compiled, CompileOptions, compile_stream
 from eventide.spark.engine import Engine
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.refreshing import Refreshing
@@ -94,7 +94,8 @@ def tagged(stream: Stream, frames: Frames) -> DataFrame:
     shards = physical.options.shards or int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark))
     context = SourceContext(spark, None, Path(), frames=frames, tables=tables)
     # nobody would start the query again with guards if it stopped for lack of them; they need a JVM
-    return compile_stream(physical, context, shards, typed=True, guards=not is_remote(spark)).frame
+    options = CompileOptions(typed=True, guards=not is_remote(spark))
+    return compile_stream(physical, context, shards, options).frame
 
 
 def rows(stream: Stream, frames: Frames) -> DataFrame:
@@ -197,14 +198,7 @@ class _FrameEngine(Engine):
             default_shards=int(spark.conf.get("spark.sql.shuffle.partitions", "") or default_shards(spark)),
         )
 
-    def _compile(
-        self,
-        physical: Physical,
-        shards: int,
-        decodes: bool = False,
-        guards: bool = False,
-        origin: Origin | None = None,
-    ) -> Compiled:
+    def _compile(self, physical: Physical, shards: int, options: CompileOptions) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
         inbox.mkdir(parents=True, exist_ok=True)
         context = SourceContext(
@@ -215,7 +209,7 @@ class _FrameEngine(Engine):
             orders=self._layout.shed_orders(physical.stream.name),
             tables=TableFiles(self._layout.tables, self._layout.table_log(physical.stream.name)),
         )
-        return compile_stream(physical, context, shards, typed=True, guards=guards, origin=origin)
+        return compile_stream(physical, context, shards, replace(options, typed=True))
 
     def _router(
         self,

@@ -41,7 +41,7 @@ NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next 
 @dataclass
 class SourceTimes:
     """What a batch says about each input: the watermark that it may claim, the latest event time seen, and flushed; and
-    how many rows were admitted, and of which key they mostly are.
+    how many rows were admitted.
     """
 
     claims: dict[int, int] = field(default_factory=dict)
@@ -52,8 +52,6 @@ class SourceTimes:
     lanes: dict[int, Lanes] = field(default_factory=dict)  # of inputs whose partitions have a watermark each
     rows: Counter[int] = field(default_factory=Counter)  # how many came, whatever becomes of them
     taken: int = 0  # the newest manifest of the inbox
-    spent: int = 0  # microseconds from the first row to the last result
-    busiest: dict[str, Any] = field(default_factory=dict)  # the key with most of the rows, where many came
 
     def note(self, let_in: LetIn) -> None:
         """What was only known when rows had been admitted."""
@@ -164,6 +162,7 @@ class ShardWorker:
     def on_rows(self, key: Any, rows: Iterator[Row], timers: Any) -> Iterator[Row]:
         clock, began = _clock(timers), time.perf_counter()
         received = Received()
+        effort: dict[str, Any] = {}  # microseconds spent, and the key with most of the rows, where many came
         for row in rows:
             received.add(row)
         if received.undecoded is not None:
@@ -181,7 +180,7 @@ class ShardWorker:
             batch = {number: pa.concat_tables(found, promote_options="default") for number, found in tables.items()}
             output = output.merge(self._kernel.on_rows(batch, clock, self._store))
             if max((table.num_rows for table in batch.values()), default=0) >= MANY:
-                received.times.busiest = {"busiest": busiest_key(list(batch.values()))}
+                effort["busiest"] = busiest_key(list(batch.values()))
         if "wake" in received.controls:
             output = output.merge(self._kernel.on_time(clock, self._store))
         if "tick" in received.controls:
@@ -189,8 +188,8 @@ class ShardWorker:
         if "flush" in received.controls:
             output = output.merge(self._kernel.on_flush(max(received.controls["flush"]), clock, self._store))
         output.events.update(received.facts)
-        received.times.spent = int((time.perf_counter() - began) * 1e6)
-        yield from self._done(key, clock, received.count, output, received.times)
+        effort["spent"] = int((time.perf_counter() - began) * 1e6)
+        yield from self._done(key, clock, received.count, output, received.times, effort)
 
     def _let_in(self, received: Received) -> tuple[dict[int, list[pa.Table]], Output]:
         """The rows that limits admit, by input; the output has the others."""
@@ -210,12 +209,21 @@ class ShardWorker:
         self._store.set_timer(None)  # Spark forgets a timer that has expired
         yield from self._done(key, clock, 0, self._kernel.on_time(clock, self._store), SourceTimes())
 
-    def _done(self, key: Any, clock: Clock, received: int, output: Output, times: SourceTimes) -> Iterator[Row]:
+    def _done(
+        self,
+        key: Any,
+        clock: Clock,
+        received: int,
+        output: Output,
+        times: SourceTimes,
+        effort: Mapping[str, Any] | None = None,
+    ) -> Iterator[Row]:
         self._move_timer(output.wake_at)
         self._store.end()
         shard = self._shard_of[key[0]]
         gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
-        yield self._account(key, clock, received, output, times, gauges)  # first: who comes behind may need its times
+        # first: who comes behind may need its times
+        yield self._account(key, clock, received, output, times, gauges, effort)
         side = (self._complete(table, clock, shard) for table in output.side if table.num_rows)
         if self._finish is None or self._form is None:
             yield from (Row(tag="main", blob=to_blob(table)) for table in output.main if table.num_rows)
@@ -236,6 +244,7 @@ class ShardWorker:
         output: Output,
         times: SourceTimes,
         gauges: dict[str, int] | None = None,
+        effort: Mapping[str, Any] | None = None,
     ) -> Row:
         """One call's part of the batch's account; `gauges` are None where the kernel was not asked."""
         account = {
@@ -254,8 +263,7 @@ class ShardWorker:
             "lanes": times.lanes,
             "rows": times.rows,
             "taken": times.taken,
-            "spent": times.spent,
-            **times.busiest,
+            **(effort or {}),
         }
         return Row(tag="account", blob=json.dumps(account).encode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from eventide.admission.pacing import CAUTIOUS, AdaptiveBatcher, Pacing
+from eventide.admission.pacing import AdaptiveBatcher, pacing_of
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedding import Shedding
 from eventide.connectors.files.listing import Listing
@@ -55,15 +55,10 @@ def backlog(layout: Layout, physical: Physical, upstreams: Mapping[str, StreamOu
         if input.source.connector == "files" and any(map(_is_load_measured, sources.values()))
     ]
     paces = [pace for each in sources.values() if each.connector == EMBEDDED and (pace := pace_with_load(each))]
-    batcher = AdaptiveBatcher(_pacing(min(paces), sources)) if paces else None
+    sheds = any(source.admission is not None and source.admission.sheds for source in sources.values())
+    batcher = AdaptiveBatcher(pacing_of(min(paces) / SECOND, sheds)) if paces else None
     inbox = Inbox(layout.inbox(physical.stream.name))
     return Backlog(inbox, spools, upstreams, [folder for folder in folders if folder is not None], batcher)
-
-
-def _pacing(target: int, sources: Sources) -> Pacing:
-    if any(source.admission is not None and source.admission.sheds for source in sources.values()):
-        return Pacing(target / SECOND, initial_batch=CAUTIOUS)
-    return Pacing(target / SECOND)
 
 
 def _files_waiting(layout: Layout, stream: str, number: int, source: logical.Source) -> FilesWaiting | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from eventide.errors import CheckpointError
 from eventide.plan import logical
@@ -14,7 +14,7 @@ from eventide.plan.changes import lateness
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan_id
-from eventide.spark.compile import Compiled, Origin
+from eventide.spark.compile import Compiled, CompileOptions, Origin
 from eventide.spark.inputs import unfused
 from eventide.spark.moving import follow
 from eventide.spark.why_ended import Need
@@ -26,17 +26,7 @@ from eventide.storage.texts import Text, Texts, next_batch
 _LOG = logging.getLogger("eventide")
 
 
-class Compiling(Protocol):
-    """Makes a query of a plan; `decodes` and `guards` as the batches so far have shown to be needed."""
-
-    def __call__(
-        self,
-        physical: Physical,
-        shards: int,
-        decodes: bool = False,
-        guards: bool = False,
-        origin: Origin | None = None,
-    ) -> Compiled: ...
+Compiling = Callable[[Physical, int, CompileOptions], Compiled]  # a query of a plan, with so many shards
 
 
 class StreamPlans:
@@ -65,7 +55,7 @@ class StreamPlans:
     def _begun(self, physical: Physical, sql: str) -> Compiled:
         stream = physical.stream
         shards = stream.options.shards or self._default_shards
-        compiled = self._compile(physical, shards)
+        compiled = self._compile(physical, shards, CompileOptions())
         text = Text(physical.plan_id, canonical(stream), sql, since=time.time_ns() // 1000)
         kept = {
             "plan_id": text.plan_id,
@@ -121,10 +111,13 @@ class StreamPlans:
     def _compiled_as(self, physical: Physical, kept: Mapping[str, Any]) -> Compiled:
         """The stream with what its checkpoint says of its plan."""
         as_kept = unfused(physical, [number for number, fused in enumerate(kept["fused"]) if not fused])
-        decodes, guards = (kept.get(need.value, False) for need in (Need.DECODING, Need.GUARDS))
-        texts = self._texts(physical.stream.name, dict(kept), physical.plan_id)
-        origin = Origin(texts.all[0].plan_id, texts.past)
-        return self._compile(as_kept, kept["shards"], decodes, guards, origin)
+        texts = self._texts(physical.stream.name, kept, physical.plan_id)
+        options = CompileOptions(
+            decodes=kept.get(Need.DECODING.value, False),
+            guards=kept.get(Need.GUARDS.value, False),
+            origin=Origin(texts.all[0].plan_id, texts.past),
+        )
+        return self._compile(as_kept, kept["shards"], options)
 
     def change(
         self, old: logical.Stream, new: logical.Stream, sql: str, differences: Iterable[str], latest: Account | None
