@@ -47,6 +47,7 @@ SIGN_OF = {
 LONGEST_SILENCE = 180.0  # seconds without output from the writer: it hangs
 MOST_DUE = 4  # worker deaths still pending: on a busy machine Spark needs seconds to start another
 LONGEST_PAUSE = 2.0  # seconds between a report of the writer and the death of a worker
+MOST_SINKS = 3  # signs of sinks to let pass: few, so that the last batch has enough of them for two deaths
 LAST_BREATH = 90.0  # seconds that a killed writer's JVM and workers may live on
 # Code that is compiled quickly rather than well suits a JVM that lives for seconds.
 QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
@@ -66,7 +67,7 @@ class Plan:
     @classmethod
     def at(cls, moment: str, chance: random.Random, workers: float) -> Plan:
         delays = {"start": (0.0, 12.0), "changing": (0.0, 2.0), "tick": (0.0, 6.0), "commit": (0.002, 0.08)}
-        most = {"tick": 0, "changing": 0, "sink": 8, "commit": 8}.get(moment, 1)
+        most = {"tick": 0, "changing": 0, "sink": MOST_SINKS, "commit": MOST_SINKS}.get(moment, 1)
         return cls(moment, workers, chance.randint(0, most), chance.uniform(*delays.get(moment, (0.0, 0.0))))
 
 
@@ -108,7 +109,7 @@ class Killer:
                 if plan.moment is not None and word == SIGN_OF.get(plan.moment):
                     passed += 1
                     if passed > plan.skipped:
-                        time.sleep(plan.delay)
+                        _wait_for_sign(lines, "ticked", plan.delay)
                         return self._kill(writer, plan.moment)
             if plan.moment == "start" and time.monotonic() - began >= plan.delay:
                 return self._kill(writer, plan.moment)
@@ -188,6 +189,16 @@ def _listen(writer: subprocess.Popen[str], lines: queue.Queue[str | None]) -> No
         for line in writer.stdout:
             lines.put(line)
     lines.put(None)
+
+
+def _wait_for_sign(lines: queue.Queue[str | None], sign: str, most: float) -> None:
+    """Seconds pass, but no longer than until the writer says `sign` or ends: a fast machine stays in the batch."""
+    until = time.monotonic() + most
+    with contextlib.suppress(queue.Empty):
+        while (left := until - time.monotonic()) > 0:
+            line = lines.get(timeout=left)
+            if line is None or line.split()[0] == sign:
+                return
 
 
 def _family(writer: subprocess.Popen[str]) -> list[psutil.Process]:
