@@ -29,6 +29,8 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from eventide.kernels.given_tables import GivenTables
+
 # Columns of the table handed to `on_rows`. Beside them come the columns that the spec names: group keys
 # (KEY + n), aggregate inputs (INPUT + n), and original columns that are neither (ORIGINAL + n).
 TS = "__ts"  # int64, microseconds since the epoch; NULL only where PROBLEM is set
@@ -111,7 +113,7 @@ class Clock:
 class Output:
     """What one call gives back. Tables in `main` follow `main_schema` of the spec, tables in `side` SIDE_SCHEMA."""
 
-    main: list[pa.Table] = field(default_factory=list)
+    main: GivenTables = field(default_factory=GivenTables)
     side: list[pa.Table] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # USED and SIDE_KINDS: one for each row of `on_rows`
     events: Counter[str] = field(default_factory=Counter)  # windows_opened, windows_closed, sessions_merged, ...

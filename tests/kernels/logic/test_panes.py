@@ -58,7 +58,7 @@ def test_a_row_is_late_whether_or_not_the_closing_call_has_run() -> None:
     output = kernel.on_rows({0: table([(2, "A", 1)])}, Clock(10, 0), store)
     assert output.counts == {"late": 1}
     assert sum(found.num_rows for found in output.main) == 1
-    assert kernel.on_time(Clock(10, 0), store).main == []
+    assert list(kernel.on_time(Clock(10, 0), store).main) == []
 
 
 def test_negative_times_fall_into_the_window_below() -> None:

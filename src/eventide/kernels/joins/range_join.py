@@ -138,12 +138,10 @@ class RangeJoin(StatefulKernel[_State]):
         left, right = (self._on_time(side, packed[side], batch, state, output) for side in (0, 1))
         fresh = (left, right)
         closed, noted = state.closed(self._partner_times), self._outcome.notes()
-        ready: list[pa.Table] = []
         for found, done in self._candidates(fresh, state, store):
             given = self._outcome.given(found, done, closed, noted, output)
             if given is not None:
-                ready.append(self._hold_back(*given, state, store) if self._at_close else given[0])
-        output.main += [table for table in ready if table.num_rows]
+                output.main.append(self._hold_back(*given, state, store) if self._at_close else given[0])
         memory.changed = True
         self._outcome.settle(fresh, arrived, closed, noted, store)
         for side in (0, 1):
