@@ -77,8 +77,7 @@ class Streams:
     def join(self, stream: RunningStream) -> None:
         """Start a stream if the others are running."""
         if self.is_live:
-            if stream.trigger.ends:
-                stream.publish()  # what it is to take in must be there when it starts
+            stream.publish()  # what it is to take in must be there when it starts: it may not look again for an hour
             if _may_run(stream):
                 stream.run()
             stream.publish()

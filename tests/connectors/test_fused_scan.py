@@ -114,7 +114,8 @@ def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path:
         CREATE SOURCE s ({COLUMNS})
         WITH ('connector' = 'files', 'path' = '{folder}', 'format' = '{format}', 'max_files_per_batch' = '1');
         CREATE STREAM fused AS {QUERIES[name]};
-        CREATE STREAM plain WITH ('fused_scan' = 'false') AS {QUERIES[name]}
+        CREATE STREAM lines WITH ('fused_scan' = 'false') AS {QUERIES[name]};
+        CREATE STREAM plain WITH ('fusion.enabled' = 'false') AS {QUERIES[name]}
     """
     for files in ((0, 1), (2,)):
         for file in files:
@@ -122,11 +123,14 @@ def test_a_fused_scan_does_not_change_the_outcome(db_factory: Factory, tmp_path:
         db = db_factory(checkpoint=tmp_path / "checkpoint")
         db.execute(sql)
         db.tick()
-        assert "fused: scan" in db.explain("fused") and " not fused: " in db.explain("plain")
-        fused, plain = (outcome(db, stream, ordered=name == "in order") for stream in ("fused", "plain"))
+        assert "fused: scan" in db.explain("fused") and "not fused: fusion is off" in db.explain("plain")
+        assert ("fused: decode" in db.explain("lines")) == (format == "json")
+        fused, lines, plain = (
+            outcome(db, stream, ordered=name == "in order") for stream in ("fused", "lines", "plain")
+        )
         db.close()
     assert fused["rows"] and fused["side"] and (fused["accounts"]["late"] or name == "as they come")
-    assert fused == plain
+    assert fused == lines == plain
 
 
 @pytest.mark.parametrize("format", ["json", "csv"])
@@ -168,7 +172,7 @@ def test_fields_of_structs_are_the_same_whoever_reads_them(db: Database, tmp_pat
     db.execute(f"""
         CREATE SOURCE s ({STRUCT}, ts BIGINT, {TIMES}) WITH ('connector' = 'files', 'path' = '{tmp_path}');
         CREATE STREAM fused {query};
-        CREATE STREAM plain WITH ('fused_scan' = 'false') {query};
+        CREATE STREAM plain WITH ('fusion.enabled' = 'false') {query};
     """)
     for number, line in enumerate(STRUCTS):
         (tmp_path / f"{number}.json").write_text(line + "\n")
@@ -221,15 +225,17 @@ def test_nested_columns_are_the_same_whoever_reads_them(db: Database, tmp_path: 
         WITH ('connector' = 'files', 'path' = '{tmp_path}', 'max_files_per_batch' = '1');
     """)
     for name, query in {"windows": windows, "sessions": sessions}.items():
-        db.execute(
-            f"CREATE STREAM {name} AS {query}; CREATE STREAM {name}_plain WITH ('fused_scan' = 'false') AS {query}"
-        )
+        db.execute(f"""
+            CREATE STREAM {name} AS {query};
+            CREATE STREAM {name}_lines WITH ('fused_scan' = 'false') AS {query};
+            CREATE STREAM {name}_plain WITH ('fusion.enabled' = 'false') AS {query}
+        """)
     for number in range(3):
         (tmp_path / f"{number}.json").write_text(clicks_of(number))
     db.tick()
     for name in ("windows", "sessions"):
-        assert "fused: scan" in db.explain(name) and " not fused: " in db.explain(f"{name}_plain")
-        assert outcome(db, name) == outcome(db, f"{name}_plain")
+        assert "fused: scan" in db.explain(name) and "fused: decode" in db.explain(f"{name}_lines")
+        assert outcome(db, name) == outcome(db, f"{name}_lines") == outcome(db, f"{name}_plain")
         assert db.accounting(name)["late"] == 18 and db.accounting(name)["error"] == 3
     [late, *_] = [row["original_event"] for row in db.side_output("windows", "late") if row["original_event"]["id"]]
     assert late["who"]["name"].startswith("n") and isinstance(late["tags"], list)
@@ -406,16 +412,16 @@ def test_lines_of_all_kinds_decode_as_spark_decodes_them(db_factory: Factory, tm
             chance.choice(["\n", "\r\n"]).join(mixed) if number else "\n".join(mixed)
         )
     outcomes = []
-    for fused in ("true", "false"):
+    for road in ("'fused_scan' = 'true'", "'fused_scan' = 'false'", "'fusion.enabled' = 'false'"):
         db = db_factory()
         db.execute(f"""
             CREATE SOURCE s ({COLUMNS}) WITH ('connector' = 'files', 'path' = '{tmp_path / "in"}');
-            CREATE STREAM o WITH ('fused_scan' = '{fused}') AS SELECT k, v, d, b, ts FROM s
+            CREATE STREAM o WITH ({road}) AS SELECT k, v, d, b, ts FROM s
         """)
         db.tick()
         outcomes.append(outcome(db))
     for part in ("rows", "side", "accounts"):
-        assert outcomes[0][part] == outcomes[1][part]
+        assert outcomes[0][part] == outcomes[1][part] == outcomes[2][part]
 
 
 @pytest.mark.parametrize("type", ["iso8601", "spark"])
@@ -437,7 +443,7 @@ def test_times_written_as_text(db_factory: Factory, tmp_path: Path, type: str) -
         db.execute(f"""
             CREATE SOURCE s (v BIGINT, ts {"STRING" if type == "iso8601" else "TIMESTAMP"}, EVENT TIME ts TYPE {type})
             WITH ('connector' = 'files', 'path' = '{tmp_path}');
-            CREATE STREAM o WITH ('fused_scan' = '{fused}') AS SELECT v, ts FROM s
+            CREATE STREAM o WITH ('fusion.enabled' = '{fused}') AS SELECT v, ts FROM s
         """)
         assert ("fused: scan" in db.explain("o")) == (fused == "true")
         db.tick()

@@ -24,6 +24,7 @@ from tests.connectors.test_fused_scan import outcome
 Factory = Callable[..., Database]
 
 ROADS = ["true", "false"]
+ALL_ROADS = {"fused": "'fused_scan' = 'true'", "lines": "'fused_scan' = 'false'", "plain": "'fusion.enabled' = 'false'"}
 FORMATS = ("json", "json", "csv", "json", "parquet", "csv")  # of random files, in turns
 MOST_STOPS = 12  # at files that cannot be read, of a hundred
 SOURCE = (
@@ -58,30 +59,28 @@ HOSTILE = {
 }
 
 
-def create_both(db: Database, folder: Path, format: str = "json") -> None:
+def create_all(db: Database, folder: Path, format: str = "json") -> None:
     db.execute(f"{SOURCE.format(name='s')} WITH ('connector' = 'files', 'path' = '{folder}', 'format' = '{format}')")
-    for road in ROADS:
-        db.execute(f"""
-            CREATE STREAM o_{road} WITH ('fused_scan' = '{road}') AS
-              SELECT k, v, d FROM (SELECT k, v, d, ts FROM s)
-        """)
+    for road, option in ALL_ROADS.items():
+        db.execute(f"CREATE STREAM {road} WITH ({option}) AS SELECT k, v, d FROM (SELECT k, v, d, ts FROM s)")
 
 
-def both_roads(db: Database, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    create_both(db, folder)
+def outcomes(db: Database) -> list[dict[str, Any]]:
+    """Of all roads: tasks read files, they decode lines that Spark reads, Spark does all of it."""
     db.tick()
-    return outcome(db, "o_true"), outcome(db, "o_false")
+    return [outcome(db, road) for road in ALL_ROADS]
 
 
-def test_hostile_files_mean_the_same_on_both_roads(db: Database, tmp_path: Path) -> None:
+def test_hostile_files_mean_the_same_on_all_roads(db: Database, tmp_path: Path) -> None:
     for name, content in HOSTILE.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "loop").symlink_to(".")
     (tmp_path / "self.json").symlink_to("self.json")
     (tmp_path / "nowhere.json").symlink_to("gone")
     (tmp_path / "link.json").symlink_to("bom.json")
-    fused, plain = both_roads(db, tmp_path)
-    assert fused == plain
+    create_all(db, tmp_path)
+    fused, lines, plain = outcomes(db)
+    assert fused == lines == plain
     assert fused["accounts"]["rows_in"] == 37 and fused["accounts"]["error"] == 19
     assert any("\ufffd" in json.loads(payload)["error_detail"] for payload in fused["side"])
 
@@ -111,7 +110,7 @@ FILES = st.lists(
 
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(FILES)
-def test_random_files_mean_the_same_on_both_roads(
+def test_random_files_mean_the_same_on_all_roads(
     db_factory: Factory, files: list[tuple[list[bytes], bytes, bytes, bool]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -120,9 +119,10 @@ def test_random_files_mean_the_same_on_both_roads(
             path = Path(folder) / f"{number}.json{'.gz' if is_packed else ''}"
             path.write_bytes(gzip.compress(content) if is_packed else content)
         db = db_factory()
-        fused, plain = both_roads(db, Path(folder))
+        create_all(db, Path(folder))
+        fused, lines, plain = outcomes(db)
         db.close()
-    assert fused == plain
+    assert fused == lines == plain
 
 
 def take_in(db: Database, folder: Path, files: Mapping[str, bytes]) -> None:
@@ -147,15 +147,15 @@ def take_in(db: Database, folder: Path, files: Mapping[str, bytes]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
-def test_a_hundred_random_files_mean_the_same_on_both_roads(db: Database, tmp_path: Path, seed: int) -> None:
+def test_a_hundred_random_files_mean_the_same_on_all_roads(db: Database, tmp_path: Path, seed: int) -> None:
     random, format = Random(seed), FORMATS[seed % len(FORMATS)]
     files = dict(random_file(random, format, number) for number in range(100))
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    create_both(db, tmp_path, format)
+    create_all(db, tmp_path, format)
     take_in(db, tmp_path, files)
-    fused, plain = outcome(db, "o_true"), outcome(db, "o_false")
-    assert fused == plain
+    fused, lines, plain = outcomes(db)
+    assert fused == lines == plain
     accounts = fused["accounts"]
     assert accounts["rows_in"] == sum(count for kind, count in accounts.items() if kind != "rows_in") > 0
 

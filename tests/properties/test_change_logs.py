@@ -50,6 +50,14 @@ OVERS = (
     "FROM {below}",
     "SELECT k, count(*) OVER (ORDER BY v DESC) AS v, max(w) OVER (ORDER BY v DESC) AS w FROM {below}",
 )
+SETS = (
+    "SELECT DISTINCT k, v, w FROM {below} AS a",
+    "SELECT k, v, w FROM {below} AS a WHERE EXISTS (SELECT 1 FROM t AS b WHERE b.k = a.k AND b.v > a.v)",
+    "SELECT k, v, w FROM {below} AS a WHERE NOT EXISTS (SELECT 1 FROM t AS b WHERE b.k = a.k)",
+    "SELECT k, v, w FROM {below} AS a WHERE k IN (SELECT k FROM t WHERE v > 2)",
+    "SELECT k, v, w FROM {below} AS a QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC, w) <= 2",
+    "SELECT k, v, w FROM {below} AS a UNION SELECT k, v, ts AS w FROM t",
+)
 OTHERS = (
     "SELECT k, v + 1 AS v, w FROM {below} WHERE v > 1",
     "SELECT k, v, w FROM {below} UNION ALL SELECT k, ts AS v, v AS w FROM t",
@@ -59,12 +67,12 @@ SOURCE = "(SELECT k, v, ts AS w FROM s)"
 
 def query(random: Random) -> str:
     """Two or three levels, the outermost of which keeps state."""
-    below = SOURCE
+    below, kind = SOURCE, ""
     for level in range(random.choice((2, 3))):
-        kinds = (*GROUPS, *RANKS, *random.choices(JOINS, k=6), *(OVERS if level else ()))
-        kinds = (*kinds, *OTHERS) if level == 1 else kinds
-        below = f"({random.choice(kinds).format(below=below)})"
-    if below.startswith("(SELECT k, v + 1") or " UNION ALL " in below.rsplit("FROM (", 1)[0]:
+        kinds = (*GROUPS, *RANKS, *SETS, *random.choices(JOINS, k=6), *(OVERS if level else ()))
+        kind = random.choice((*kinds, *OTHERS) if level == 1 else kinds)
+        below = f"({kind.format(below=below)})"
+    if kind in OTHERS:
         below = f"({GROUPS[0].format(below=below)})"
     return below[1:-1]
 

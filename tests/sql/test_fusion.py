@@ -6,7 +6,7 @@ import pytest
 
 from eventide.errors import SqlError
 from eventide.plan.explain import Known, explain
-from eventide.plan.fusion import Fused, may_fold, output_stages, scan_stages, too_deep
+from eventide.plan.fusion import Fused, may_fold, output_stages, pack_stages, scan_stages, too_deep
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from tests.sql.support import stream
@@ -30,12 +30,20 @@ def test_everything_that_can_be_is_fused() -> None:
     assert made.inputs[0].fusion is not None and may_fold(made, made.inputs[0])
 
 
+def test_lines_that_only_spark_can_find_are_decoded_in_tasks() -> None:
+    made = planned("'fused_scan' = 'false'")
+    (input,) = made.inputs
+    assert (input.fusion, input.not_fused) == (None, "fused_scan is false")
+    assert input.decoding is not None and pack_stages(input) == ("decode", "filter", "pack")
+    assert made.plan_id == planned().plan_id
+
+
 @pytest.mark.parametrize(
     ("options", "scan", "folds", "outputs"),
     [
         ("'fusion.max_depth' = '4'", True, True, True),
         ("'fusion.max_depth' = '3'", True, False, True),
-        ("'fusion.max_depth' = '2'", False, False, False),
+        ("'fusion.max_depth' = '2'", False, True, False),  # pack → fold, behind Spark's reader
         ("'fusion.max_depth' = '1'", False, False, False),
         ("'fusion.enabled' = 'false'", False, False, False),
         ("'fusion.enabled' = 'true'", True, True, True),

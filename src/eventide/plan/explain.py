@@ -17,7 +17,7 @@ from eventide.plan.difference import (
     rank_text,
     window_text,
 )
-from eventide.plan.fusion import FOLD, Fused, chain, output_stages, scan_stages
+from eventide.plan.fusion import FOLD, Fused, chain, output_stages, pack_stages
 from eventide.plan.logical import Explode, Filter, Lookup, Named, Step, Table
 from eventide.plan.modes import LatePolicy
 from eventide.plan.physical import (
@@ -242,11 +242,14 @@ def _source(input: Input, known: Known, folds: bool) -> Node:
     if source.admission is not None and source.admission.sla.limits_anything:
         facts.append(("admits", source.admission.sla.describe()))
     facts += _load(source.admission)
+    stages = (*pack_stages(input), *((FOLD,) if folds else ()))
     if input.fusion is not None:
-        stages = (*scan_stages(input), *((FOLD,) if folds else ()))
         facts.append(("fused", f"{chain(stages)}, in the task that reads; the shuffle ends it"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
+    if input.fusion is None and len(stages) > 1:
+        handed = "rows" if input.decoding is None else "lines"
+        facts.append(("fused", f"{chain(stages)}, in the task that Spark hands {handed} to; the shuffle ends it"))
     return Node(f"Scan {source.name} ({source.connector})", facts, stage=f"scan {source.name}")
 
 

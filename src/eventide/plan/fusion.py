@@ -1,6 +1,8 @@
 """Which stages of a stream run as one, without Spark between them, and why a run of them ends where it does.
 
     scan → filter → project → pack → fold     in the task that reads
+    decode → filter → project → pack → fold   in the task that Spark hands lines to
+    pack → fold                               in the task that Spark hands rows to
     operator → having → select list           in the task of a shard
 
 Between them is the shuffle. It changes no outcome what is fused.
@@ -41,14 +43,21 @@ def too_deep(options: StreamOptions, stages: tuple[str, ...]) -> str | None:
     return f"{', '.join(stages[:-1])} and {stages[-1]} are {len(stages)} stages, and fusion.max_depth is {most}"
 
 
-def scan_stages(input: Input) -> tuple[str, ...]:
+def scan_stages(input: Input, first: str = "scan") -> tuple[str, ...]:
     """What the task that reads does, all of it or nothing."""
     steps = [
         name
         for name, kind in (("filter", Filter), ("project", Project))
         if any(isinstance(s, kind) for s in input.steps)
     ]
-    return ("scan", *steps, "pack")
+    return (first, *steps, "pack")
+
+
+def pack_stages(input: Input) -> tuple[str, ...]:
+    """What is done before the shuffle without Spark in between."""
+    if input.fusion is not None:
+        return scan_stages(input)
+    return ("pack",) if input.decoding is None else scan_stages(input, "decode")
 
 
 def output_stages(physical: Physical) -> tuple[str, ...]:
@@ -64,7 +73,7 @@ def output_stages(physical: Physical) -> tuple[str, ...]:
 
 
 def may_fold(physical: Physical, input: Input) -> bool:
-    return input.fusion is not None and too_deep(physical.options, (*scan_stages(input), FOLD)) is None
+    return too_deep(physical.options, (*pack_stages(input), FOLD)) is None
 
 
 def chain(stages: tuple[str, ...]) -> str:

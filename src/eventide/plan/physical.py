@@ -72,6 +72,7 @@ class Input:
     changes: str | None = None  # the packed column that says of rows of a change log whether they are taken back
     fusion: Fusion | None = None
     not_fused: str | None = None  # why files are read by Spark
+    decoding: Fusion | None = None  # how tasks decode lines that Spark reads; None: Spark decodes too, or reads nothing
 
 
 # Operators: what is done with the rows of the inputs --------------------------------------------------------------

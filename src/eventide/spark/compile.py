@@ -183,7 +183,7 @@ def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, 
         tuple(key.sql for key in input.plan.keys),
         shed_window(physical),
         weight_column(input.plan),
-        source.connector == "embedded" or input.fusion is not None,
+        source.connector == "embedded" or input.fusion is not None or input.decoding is not None,
         input.plan.time is None,
     )
 

@@ -120,6 +120,7 @@ class Engine:
         inputs = tuple(input.source.name for input in physical.inputs)
         router = self._router(stream, results, inputs, bound, side, compiled)
         router.listeners = self.listeners
+        router.tells_bound = not all(compiled.fused)
         running = RunningStream(
             stream.name,
             self._layout.stream(stream.name),

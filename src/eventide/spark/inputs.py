@@ -28,6 +28,7 @@ from eventide.plan.names import backticked
 from eventide.plan.pace import TARGET, pace_of
 from eventide.plan.physical import EventTimeWatermark, ForwardRows, Fusion, Input, JoinRows, Physical
 from eventide.plan.used_columns import used_columns
+from eventide.spark import line_scan
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
 from eventide.spark.exploding import exploded
 from eventide.spark.guard import Guard
@@ -58,12 +59,15 @@ _ROADS: Mapping[str, _Road] = {"files": fused_files, "kafka": fused_topics}
 
 @dataclass(frozen=True)
 class SparkInput:
-    """An input and its rows behind the steps, with what they carry; of a fused one an empty frame with the types."""
+    """An input and its rows behind the steps, with what they carry; where tasks decode them an empty frame with the
+    types.
+    """
 
     number: int
     plan: Input
     rows: DataFrame
-    fusion: Fusion | None
+    fusion: Fusion | None  # of tasks that read
+    decoding: Fusion | None = None  # of tasks that Spark hands lines to
 
     @property
     def schema(self) -> StructType:
@@ -77,14 +81,15 @@ def open_input(
     fusion = _fusion(context, input)
     if fusion is not None and guard.is_on and isinstance(physical.operator, ForwardRows):
         fusion = _guarded(input, fusion)
-    if fusion is None:
+    decoding = _decoding(context, physical, input, guard) if fusion is None else None
+    if fusion is None and decoding is None:
         reading = context if _goes_unseen(input) else replace(context, orders=None)
         rows = source_frame(reading, input.source, inbox, used_columns(input))
     else:
         reads(input.source.connector).ready(input.source)
         schema = user_schema(input.source)
         rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
-    return SparkInput(number, input, _stepped(context, input, rows, guard), fusion)
+    return SparkInput(number, input, _stepped(context, input, rows, guard), fusion, decoding)
 
 
 def _goes_unseen(input: Input) -> bool:
@@ -107,14 +112,16 @@ def common_schema(inputs: list[SparkInput]) -> StructType:
 
 def fits(input: SparkInput, packed: Packed) -> bool:
     """Whether a fused scan's columns have the types that Spark gives them."""
-    columns = () if input.fusion is None else input.fusion.packed
+    scan = input.fusion or input.decoding
+    columns = () if scan is None else scan.packed
     return all(packed[name].dataType.simpleString() == expression.type for name, expression in columns)
 
 
 def unfused(physical: Physical, numbers: Iterable[int]) -> Physical:
     """The plan with the files of these inputs read by Spark."""
     inputs = [
-        replace(input, fusion=None) if number in numbers else input for number, input in enumerate(physical.inputs)
+        replace(input, fusion=None, decoding=None) if number in numbers else input
+        for number, input in enumerate(physical.inputs)
     ]
     return replace(physical, inputs=tuple(inputs))
 
@@ -143,7 +150,7 @@ def _unshared(input: Input, cast: frozenset[str]) -> tuple[Input, dict[str, str]
     renamed = {name: f"{ORIGINAL}{first + number}" for number, name in enumerate(shared)}
     added = [Named(new, sql[name]) for name, new in renamed.items()]
     originals = tuple(replace(each, sql=renamed.get(each.sql, each.sql)) for each in input.originals)
-    return replace(input, packed=(*input.packed, *added), originals=originals, fusion=None), renamed
+    return replace(input, packed=(*input.packed, *added), originals=originals, fusion=None, decoding=None), renamed
 
 
 def packed_rows(
@@ -160,14 +167,18 @@ def packed_rows(
 
     With `decodes` Spark decodes, behind a fused scan, what only it can.
     """
-    if input.fusion is None or context.scans is None:
+    source, stream = input.plan.source, None if context.inbox is None else str(context.inbox.parent)
+    fusion = input.fusion or input.decoding
+    if fusion is None:
         rows = _to_pack(physical, input.plan, input.rows, schema, packed, guard)
-        return rows.drop(PASSED).mapInArrow(Packer(packing), PACKED_SCHEMA)
-    source, scans = input.plan.source, context.scans
+        return rows.drop(PASSED).mapInArrow(Packer(packing, stream=stream), PACKED_SCHEMA)
     is_numbered = physical.needs_arrival or source.admission is not None
     road = _ROADS[source.connector]
-    scan = road.fused_scan(source, input.fusion, packing, is_numbered, decodes or input.fusion.left_to_spark)
-    frame = road.scanned(context.spark, source, input.number, scan, scans)
+    scan = road.fused_scan(source, fusion, packing, is_numbered, decodes or fusion.left_to_spark)
+    if input.decoding is not None or context.scans is None:
+        frame = line_scan.scanned(context, source, scan, stream)
+    else:
+        frame = road.scanned(context.spark, source, input.number, scan, context.scans)
     if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
         return frame.select(*PACKED.names)
     lines = _stepped(context, input.plan, road.decoded(frame, source, scan), guard)
@@ -194,6 +205,13 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
             help=f"leave {option} out, and bound batches with max_files_per_batch",
         )
     return _left_to_spark(input)
+
+
+def _decoding(context: SourceContext, physical: Physical, input: Input, guard: Guard) -> Fusion | None:
+    """How tasks decode the lines that Spark reads; None if Spark decodes too."""
+    if input.decoding is None or not context.streaming or (guard.is_on and isinstance(physical.operator, ForwardRows)):
+        return None
+    return input.decoding if line_scan.has_all_columns(context, input.source) else None
 
 
 def _guarded(input: Input, fusion: Fusion) -> Fusion:

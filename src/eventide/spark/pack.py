@@ -11,19 +11,24 @@ from pyspark import TaskContext
 
 from eventide.kernels.contract import SEQ
 from eventide.kernels.vector.text import readable
+from eventide.spark.batch_bound import told_bound
 from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
+_FEW_ROWS = 1_000  # travel as they are: folding them costs more
 _BEHIND_THE_SCAN = 1 << 39  # places of rows that Spark decodes after a fused scan, whose own are below
 
 
 @dataclass(frozen=True)
 class Packer:
-    """mapInArrow function: rows → packed rows. `first` is the place in the task from which they are counted."""
+    """mapInArrow function: rows → packed rows. `first` is the place in the task from which they are counted, `stream`
+    the folder of the stream, if it may be told how far its time has come.
+    """
 
     packing: Packing
     first: int = 0
+    stream: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
@@ -40,7 +45,8 @@ class Packer:
     def _packed(self, batches: list[pa.RecordBatch], place: int) -> pa.RecordBatch:
         task = _task()
         rows = readable(pa.Table.from_batches(batches).combine_chunks())
-        return as_batch(self.packing.pack(numbered(rows, task, place), task, place=place))
+        bound = told_bound(self.stream) if rows.num_rows >= _FEW_ROWS else None
+        return as_batch(self.packing.pack(numbered(rows, task, place), task, bound, place))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, functions as F
 from eventide.connectors.files.write import FilesSink
 from eventide.connectors.sink import Sink
 from eventide.spark.batch_account import BatchAccount
+from eventide.spark.batch_bound import tell_bound
 from eventide.spark.batch_output import Given, Piece, arranged, assigned, divided, opened, rows_of, stored
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stopwatch import Stopwatch
@@ -55,11 +56,14 @@ class Router(ABC):
     listeners: list[Callable[[str, Account], object]] = field(default_factory=list)  # told of each batch and its stream
     history: History = field(default_factory=History)
     watch: Stopwatch = field(default_factory=Stopwatch)
+    tells_bound: bool = False  # whether tasks pack rows that Spark hands them
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             self.watch.begin()
+            if self.tells_bound:
+                tell_bound(frame, str(self.results.folder.parent), self.results.latest())
             self._take(frame, batch)
             self._note(batch)
             if self.tell is not None:

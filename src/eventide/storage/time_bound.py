@@ -1,7 +1,8 @@
-"""How far a stream's time may have advanced, for the tasks that read its files: rows behind the bound may be late.
+"""How far a stream's time may have advanced, for the tasks that read its rows: rows behind the bound may be late.
 
-One small file, rewritten with every batch before the next one is planned, and from the accounts when the stream starts.
-It may be ahead of the operator's time, never behind.
+Tasks that read files by themselves find it in one small file, rewritten with every batch before the next is planned,
+and from the accounts when the stream starts; others are told (see `spark.batch_bound`). It may be ahead of the
+operator's time, never behind.
 """
 
 from __future__ import annotations
@@ -14,23 +15,26 @@ if TYPE_CHECKING:
     from eventide.storage.results import Account
 
 
+def time_bound(account: Account | None) -> dict[str, int | None]:
+    """`watermark` and `flushed`, in microseconds, from the account of the last batch."""
+    figures = account.sources.values() if account is not None else []
+    return {
+        name: max((each[name] for each in figures if name in each), default=None) for name in ("watermark", "flushed")
+    }
+
+
 class TimeBoundFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def draw(self, account: Account | None) -> None:
         """Write the bound from the account of the last batch. Not synced: a start writes it again."""
-        figures = account.sources.values() if account is not None else []
-        bound = {
-            name: max((each[name] for each in figures if name in each), default=None)
-            for name in ("watermark", "flushed")
-        }
         temporary = self.path.with_suffix(".new")
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(bound))
+        temporary.write_text(json.dumps(time_bound(account)))
         temporary.replace(self.path)
 
     def read(self) -> dict[str, int | None]:
-        """`watermark` and `flushed`, in microseconds."""
+        """As `time_bound` gave it."""
         found: dict[str, int | None] = json.loads(self.path.read_text())
         return found

@@ -7,7 +7,7 @@ split into smaller and smaller ones, until only a few lines are left to Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,17 +66,21 @@ class JsonLines:
 
     def read(self, part: FileRange) -> Iterator[Piece]:
         """The lines that begin in this range."""
+        yield from self.read_blocks(blocks(part))
+
+    def read_blocks(self, found: Iterable[tuple[int, bytes]]) -> Iterator[Piece]:
+        """Blocks of whole lines, each with a number from which its lines can be counted."""
         are_alike = True
-        for at, block in blocks(part):
+        for at, block in found:
             block = block if block.endswith(b"\n") else block + b"\n"
             if not are_alike or len(block) < _LITTLE or b"\r" in block or not is_utf8(block):
                 yield from self._decoded(block, at + np.arange(block.count(b"\n")))
                 continue
-            found = sorted_lines(self.columns, self._wanted, block, self._is_sure)
-            yield from (self._alike(at, block, each) for each in found.read)
-            if len(found.rest_places):
-                yield from self._decoded(found.rest, at + found.rest_places)
-                are_alike = sum(len(each.places) for each in found.read) > len(found.rest_places)
+            by_layout = sorted_lines(self.columns, self._wanted, block, self._is_sure)
+            yield from (self._alike(at, block, each) for each in by_layout.read)
+            if len(by_layout.rest_places):
+                yield from self._decoded(by_layout.rest, at + by_layout.rest_places)
+                are_alike = sum(len(each.places) for each in by_layout.read) > len(by_layout.rest_places)
 
     @property
     def _wanted(self) -> Collection[str]:

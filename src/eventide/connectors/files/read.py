@@ -32,9 +32,7 @@ _PLAIN_NAMES = f"{{,{_PLAIN_CHARACTER}" * _LONGEST_NAME + "}" * _LONGEST_NAME
 def load(context: SourceContext, source: Source, columns: Collection[str]) -> DataFrame:
     """The source's rows; of its columns only `columns` are decoded and judged."""
     schema, path = user_schema(source), source.options["path"]
-    check_folder(source.name, path)
-    if context.streaming:
-        _check_names(source.name, path)
+    check_files(context, source)
     match source.options.get("format", "json"):
         case "parquet":
             rows = _reader(context, source, "parquet").schema(schema).load(path)
@@ -45,10 +43,17 @@ def load(context: SourceContext, source: Source, columns: Collection[str]) -> Da
             rows = csv.rows_of_files(_unless_misplaced(found, source), source, schema, folders, columns)
             return with_hidden(rows, schema, F.col(RECEIVED), F.col(CORRUPT))
         case _:
-            folders = _folder_columns(context, path, schema)
-            line = StructType([StructField(LINE, StringType()), *folders])
-            found = _reader(context, source, "text").schema(line).load(path)
-            return _with_rows_of_lines(_unless_misplaced(found, source), schema, folders, columns)
+            found, folders = found_lines(context, source)
+            return _with_rows_of_lines(found, schema, folders, columns)
+
+
+def found_lines(context: SourceContext, source: Source) -> tuple[DataFrame, list[StructField]]:
+    """The lines of all files, each with RECEIVED and the columns whose values are in the names of folders; these."""
+    path = source.options["path"]
+    folders = _folder_columns(context, path, user_schema(source))
+    schema = StructType([StructField(LINE, StringType()), *folders])
+    found = _unless_misplaced(_reader(context, source, "text").schema(schema).load(path), source)
+    return found.select(LINE, *[backticked(field.name) for field in folders], _taken_at().alias(RECEIVED)), folders
 
 
 def _reader(context: SourceContext, source: Source, format: str) -> DataStreamReader | DataFrameReader:
@@ -65,10 +70,9 @@ def _taken_at() -> Column:
 
 
 def _with_rows_of_lines(
-    found: DataFrame, schema: StructType, folders: list[StructField], columns: Collection[str]
+    lines: DataFrame, schema: StructType, folders: list[StructField], columns: Collection[str]
 ) -> DataFrame:
     by_folder = {field.name for field in folders}
-    lines = found.select(LINE, *[backticked(name) for name in by_folder], _taken_at().alias(RECEIVED))
     inside = StructType([field for field in schema.fields if field.name not in by_folder])
     return with_hidden(rows_of_lines(lines, inside, columns), schema, F.col(RECEIVED), F.col(CORRUPT))
 
@@ -93,6 +97,14 @@ def not_utf8(name: str, text: Column) -> Column:
 
 
 # Folders ----------------------------------------------------------------------------------------------------------
+
+
+def check_files(context: SourceContext, source: Source) -> None:
+    """Raises what keeps Spark from reading the source's files."""
+    path = source.options["path"]
+    check_folder(source.name, path)
+    if context.streaming:
+        _check_names(source.name, path)
 
 
 def check_folder(source: str, path: str) -> None:

@@ -1,5 +1,5 @@
 """Files and messages whose rows need nothing that only Spark can compute are read inside the tasks: decoded, filtered,
-projected and packed.
+projected and packed. Of files that only Spark can read, tasks do the same with the lines that it finds.
 
 It changes no outcome, so a plan's identity does not know of it. An input says why it was not fused, for EXPLAIN.
 """
@@ -31,15 +31,18 @@ def _judged(plan: Physical, input: Input) -> Input:
     if not reads(connector).decoded_in_tasks:
         return replace(input, not_fused=f"{connector} rows are decoded by Spark")
     try:
-        return replace(input, fusion=_fusion(plan, input))
+        fusion = _fusion(plan, input)
     except NotPortableError as reason:
         return replace(input, not_fused=str(reason))
+    out_of_reach = _out_of_reach(plan, input.source)
+    if out_of_reach is None:
+        return replace(input, fusion=fusion)
+    has_lines = connector == "files" and input.source.options.get("format", "json") == "json"
+    return replace(input, not_fused=out_of_reach, decoding=fusion if has_lines else None)
 
 
 def _fusion(plan: Physical, input: Input) -> Fusion:
     source = input.source
-    if not plan.options.fused_scan:
-        raise NotPortableError("fused_scan is false")
     refused = too_deep(plan.options, scan_stages(input))
     if refused is not None:
         raise NotPortableError(refused)
@@ -98,12 +101,17 @@ def _check_format(source: Source) -> None:
     format = source.options.get("format", "json")
     if format not in reads(source.connector).decoded_in_tasks:
         raise NotPortableError(f"{format} is decoded by Spark")
+
+
+def _out_of_reach(plan: Physical, source: Source) -> str | None:
+    """Why tasks cannot read by themselves what they could decode; None if they can."""
+    if not plan.options.fused_scan:
+        return "fused_scan is false"
     if source.connector != "files":
-        return
+        return None
     if re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", source.options["path"]):
-        raise NotPortableError("the files are not on a local or mounted file system")
-    if "${" in source.options["path"]:
-        raise NotPortableError("where the files are is known only when they are opened")
+        return "the files are not on a local or mounted file system"
+    return "where the files are is known only when they are opened" if "${" in source.options["path"] else None
 
 
 def _time_column(input: Input, columns: dict[str, str]) -> str | None:
