@@ -120,7 +120,9 @@ class Engine:
         inputs = tuple(input.source.name for input in physical.inputs)
         router = self._router(stream, results, inputs, bound, side, compiled)
         router.listeners = self.listeners
-        router.tells_bound = not all(compiled.fused)
+        router.tells_tasks = not all(compiled.fused)
+        if any(input.decoding is not None for input in physical.inputs):
+            router.offsets = self._layout.spark(stream.name) / "offsets"
         running = RunningStream(
             stream.name,
             self._layout.stream(stream.name),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +19,11 @@ from eventide.connectors.files.lines import LINE
 from eventide.connectors.files.read import check_files, found_lines
 from eventide.errors import EngineError
 from eventide.plan.logical import Source
-from eventide.spark.batch_bound import told_bound
+from eventide.spark.batch_facts import told
 from eventide.tasks.fused_scan import SCANNED, Arrival, FusedScan
 from eventide.tasks.json_lines import JsonLines
 from eventide.tasks.packing import spark_ddl
 
-_NOW = "__now"  # the time of the batch, which Spark logs
 _TASK_BITS = 40  # in an order of arrival: the place in the task is below them, the task's number above
 
 
@@ -35,16 +33,16 @@ class LineScan:
 
     scan: FusedScan
     reader: JsonLines
-    stream: str | None
+    stream: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first = next((batch for batch in batches if batch.num_rows), None)
-        if first is None:
-            return
-        context = TaskContext.get()
-        task = 0 if context is None else context.partitionId()
-        arrivals = self._arrivals(chain([first], batches), task << _TASK_BITS)
-        yield from self.scan.packed_arrivals(arrivals, first.column(_NOW)[0].as_py(), task, told_bound(self.stream))
+        context, batch = TaskContext.get(), told(self.stream)
+        if context is None or batch is None or batch.began is None:
+            raise EngineError(f"nobody has told when the batch began, to a task of {self.stream}")
+        task = context.partitionId()
+        yield from self.scan.packed_arrivals(
+            self._arrivals(batches, task << _TASK_BITS), batch.began, task, batch.bound
+        )
 
     def _arrivals(self, batches: Iterator[pa.RecordBatch], first: int) -> Iterator[Arrival]:
         begin = 0
@@ -69,11 +67,10 @@ def has_all_columns(context: SourceContext, source: Source) -> bool:
 
 def scanned(context: SourceContext, source: Source, scan: FusedScan, stream: str | None) -> DataFrame:
     """Packed rows, and lines that Spark must decode."""
-    if not isinstance(scan.reader, JsonLines):
-        raise EngineError(f"source {source.name}: only lines of JSON are decoded behind Spark's reader")
+    if not isinstance(scan.reader, JsonLines) or stream is None:
+        raise EngineError(f"source {source.name}: only a stream's lines of JSON are decoded behind Spark's reader")
     found, _ = found_lines(context, source)
-    now = F.unix_micros(F.current_timestamp()).alias(_NOW)
-    lines = found.select(F.col(LINE).cast("binary").alias(LINE), F.col(RECEIVED), now)
+    lines = found.select(F.col(LINE).cast("binary").alias(LINE), RECEIVED)
     return lines.mapInArrow(LineScan(scan, scan.reader, stream), spark_ddl(SCANNED))
 
 

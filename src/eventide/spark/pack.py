@@ -11,7 +11,7 @@ from pyspark import TaskContext
 
 from eventide.kernels.contract import SEQ
 from eventide.kernels.vector.text import readable
-from eventide.spark.batch_bound import told_bound
+from eventide.spark.batch_facts import told
 from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
@@ -45,7 +45,8 @@ class Packer:
     def _packed(self, batches: list[pa.RecordBatch], place: int) -> pa.RecordBatch:
         task = _task()
         rows = readable(pa.Table.from_batches(batches).combine_chunks())
-        bound = told_bound(self.stream) if rows.num_rows >= _FEW_ROWS else None
+        batch = told(self.stream) if rows.num_rows >= _FEW_ROWS else None
+        bound = None if batch is None else batch.bound
         return as_batch(self.packing.pack(numbered(rows, task, place), task, bound, place))
 
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
@@ -14,8 +15,9 @@ from pyspark.sql import DataFrame, functions as F
 from eventide.connectors.files.write import FilesSink
 from eventide.connectors.sink import Sink
 from eventide.spark.batch_account import BatchAccount
-from eventide.spark.batch_bound import tell_bound
+from eventide.spark.batch_facts import tell_tasks
 from eventide.spark.batch_output import Given, Piece, arranged, assigned, divided, opened, rows_of, stored
+from eventide.spark.batch_times import batch_time
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stopwatch import Stopwatch
 from eventide.spark.task_output import Assignment, OutputForm, completed
@@ -56,14 +58,15 @@ class Router(ABC):
     listeners: list[Callable[[str, Account], object]] = field(default_factory=list)  # told of each batch and its stream
     history: History = field(default_factory=History)
     watch: Stopwatch = field(default_factory=Stopwatch)
-    tells_bound: bool = False  # whether tasks pack rows that Spark hands them
+    tells_tasks: bool = False  # whether tasks pack rows that Spark hands them
+    offsets: Path | None = None  # where Spark logs when batches began, if tasks must know
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             self.watch.begin()
-            if self.tells_bound:
-                tell_bound(frame, str(self.results.folder.parent), self.results.latest())
+            if self.tells_tasks:
+                self._tell_tasks(frame, batch)
             self._take(frame, batch)
             self._note(batch)
             if self.tell is not None:
@@ -71,6 +74,10 @@ class Router(ABC):
         except BaseException as error:
             self.failure = error
             raise
+
+    def _tell_tasks(self, frame: DataFrame, batch: int) -> None:
+        began = None if self.offsets is None else batch_time(self.offsets, batch)
+        tell_tasks(frame, str(self.results.folder.parent), self.results.latest(), began)
 
     @abstractmethod
     def _take(self, frame: DataFrame, batch: int) -> None:

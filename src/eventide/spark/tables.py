@@ -6,7 +6,6 @@ StreamTables  decides, between two batches of one stream, which versions count f
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -22,7 +21,7 @@ from eventide.connectors.registry import TABLES
 from eventide.errors import EventideError, SourceError
 from eventide.plan.logical import Table
 from eventide.spark.analysis import first_sentence
-from eventide.storage.atomic import damaged
+from eventide.spark.batch_times import newest_batch_time
 from eventide.storage.layout import Layout
 from eventide.storage.tables import TableState, TableVersions, VersionLog, table_figures
 
@@ -136,15 +135,3 @@ class StreamTables:
     def figures(self) -> dict[str, dict[str, Any]]:
         """Of each table: the version in use and how it is doing. Times are milliseconds."""
         return {name: table_figures(self.reader.state(name), self.log.latest().get(name)) for name in self.tables}
-
-
-def newest_batch_time(offsets: Path) -> int | None:
-    """When Spark began the newest batch that it has logged, in microseconds; None before the first."""
-    batches = [int(path.name) for path in offsets.glob("[0-9]*") if path.name.isdecimal()]
-    if not batches:
-        return None
-    path = offsets / str(max(batches))
-    try:
-        return int(json.loads(path.read_text().splitlines()[1])["batchTimestampMs"]) * 1000
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        raise damaged(path, error) from None

@@ -1,7 +1,7 @@
 """How far a stream's time may have advanced, for the tasks that read its rows: rows behind the bound may be late.
 
 Tasks that read files by themselves find it in one small file, rewritten with every batch before the next is planned,
-and from the accounts when the stream starts; others are told (see `spark.batch_bound`). It may be ahead of the
+and from the accounts when the stream starts; others are told (see `spark.batch_facts`). It may be ahead of the
 operator's time, never behind.
 """
 

@@ -176,5 +176,5 @@ def _unless_misplaced(found: DataFrame, source: Source) -> DataFrame:
         return found
     file = F.col("_metadata.file_path")
     message = F.concat(F.lit(f"source {source.name}: "), file, F.lit(f" lies beside plain files; {_APART}"))
-    is_misplaced = file.rlike("=[^/]*/[^/]*$")
+    is_misplaced = file.contains("=") & file.rlike("=[^/]*/[^/]*$")  # the first is much cheaper, and says no
     return found.where(F.when(is_misplaced, F.raise_error(message).cast("boolean")).otherwise(F.lit(True)))
