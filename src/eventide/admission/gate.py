@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
 from eventide.admission.controller import AdmissionState
-from eventide.admission.lags import lag_counts
+from eventide.admission.lags import lag_counts, sample
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedder import ShedOrder, starts_of
 from eventide.admission.sla import Priority
 from eventide.admission.source_admission import Admission, Decided, ShardRows, counts_of
-from eventide.kernels.contract import CLAIM, PROBLEM, TS, Output, Store
+from eventide.kernels.contract import CLAIM, CLAIM_LAG, PROBLEM, TS, Output, Store
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.vector.columns import column, ints
 
@@ -48,17 +48,21 @@ class LetIn:
 
     def noted(self, number: int, rows: pa.Table) -> pa.Table:
         """Notes what admitted rows say about time; gives them without what only this needs."""
-        if CLAIM not in rows.column_names:
-            return rows
-        self.note(number, _good(rows))
-        return rows.drop_columns([CLAIM])
+        if CLAIM in rows.column_names:
+            self.note(number, _good(rows))
+            return rows.drop_columns([CLAIM])
+        lag, top = (rows.schema.metadata or {}).get(CLAIM_LAG), pc.max(rows[TS]).as_py()
+        if lag is not None and top is not None:
+            _raise(self.claims, number, top - int(lag))
+            _raise(self.tops, number, top)
+        return rows
 
     def note(self, number: int, admitted: pa.Table) -> None:
         """What rows say about time: CLAIM and TS."""
         for times, name in ((self.claims, CLAIM), (self.tops, TS)):
             latest = pc.max(admitted[name]).as_py()
             if latest is not None:
-                times[number] = max(latest, times.get(number, latest))
+                _raise(times, number, latest)
 
 
 class Gate:
@@ -148,20 +152,25 @@ class Gate:
         for word, count in counts_of(outcomes if is_error is None else outcomes[~is_error]).items():
             figures[word if word in (ADMITTED, SHED) else f"{REJECTED}_{word}"] += count
         admitted = outcomes == Outcome.ADMITTED if is_error is None else (outcomes == Outcome.ADMITTED) & ~is_error
-        for size, rows in lag_counts(decided.lags[admitted]).items():
+        places, each = sample(admitted)
+        for size, rows in lag_counts(decided.lags(places), each).items():
             figures[size] = figures.get(size, 0) + rows
         self._count_offered(number, table, outcomes, is_error, output)
         table = table.drop_columns([name for name in (*TICKET_FIELDS, PRIORITY_CODE) if name in table.column_names])
         shed = outcomes == Outcome.SHED
         rejected = (outcomes != Outcome.ADMITTED) & ~shed
-        reasons, details = decided.reasons, decided.details
         if shed.any():
-            told = np.zeros_like(shed)
-            told[np.flatnonzero(shed)[:SHED_PAYLOADS]] = True
-            self._side_rows.put(output, table, told, SHED, reasons, input=number, detail=details)
-            output.counts[SHED] += int(shed.sum() - told.sum())
-        table = self._side_rows.put(output, table, rejected, REJECTED, reasons, input=number, detail=details)
+            told = np.flatnonzero(shed)[:SHED_PAYLOADS]
+            self._put(output, SHED, number, table.take(pa.array(told)), decided.at(told), np.ones(len(told), np.bool_))
+            output.counts[SHED] += int(shed.sum()) - len(told)
+        if rejected.any():
+            table = self._put(output, REJECTED, number, table, decided, rejected)
         return table if not shed.any() else table.filter(pa.array(~shed[~rejected]))
+
+    def _put(self, output: Output, kind: str, number: int, rows: pa.Table, decided: Decided, chosen: Bools) -> pa.Table:
+        """Puts the chosen rows aside; returns the others."""
+        reasons, details = decided.reasons, decided.details
+        return self._side_rows.put(output, rows, chosen, kind, reasons, input=number, detail=details)
 
     def _count_offered(
         self, number: int, table: pa.Table, outcomes: Codes, is_error: Bools | None, output: Output
@@ -180,6 +189,10 @@ class Gate:
 def offered_as(source: str, priority: Priority) -> str:
     """The event that counts rows of `source` which limits admitted, whatever the shedder made of them."""
     return f"offered_{source}_{priority.word}"
+
+
+def _raise(times: dict[int, int], number: int, time: int) -> None:
+    times[number] = max(time, times.get(number, time))
 
 
 def _asked(survey: int, table: pa.Table, window: tuple[int, int] | None) -> ShardRows:
