@@ -75,6 +75,10 @@ class Arrivals:
     event_time: Ints
     has_time: Bools | None = None  # None: all have
 
+    def where(self, chosen: Bools) -> Arrivals:
+        has_time = None if self.has_time is None else self.has_time[chosen]
+        return Arrivals(self.at[chosen], self.part[chosen], self.number[chosen], self.event_time[chosen], has_time)
+
 
 TICKET_FIELDS = {"__before": "before", "__slice": "slice", "__flags": "flags"}
 
@@ -113,7 +117,11 @@ class Tickets:
 
     def at(self, places: Ints) -> Tickets:
         """Those at some places."""
-        return Tickets(*(None if values is None else values[places] for values in vars(self).values()))
+        return Tickets(
+            self.before[places],
+            None if self.slice is None else self.slice[places],
+            None if self.flags is None else self.flags[places],
+        )
 
     def columns(self) -> dict[str, pa.Array]:
         """To be packed with their rows."""
@@ -161,14 +169,13 @@ def survey(config: StreamSlaConfig, rows: Arrivals, to_be_shed: Bools | None = N
 
 def _flags(config: StreamSlaConfig, rows: Arrivals, to_be_shed: Bools | None) -> Codes | None:
     """None where every row would take a token, as it mostly is."""
-    found = None if to_be_shed is None or not to_be_shed.any() else to_be_shed.astype(np.uint8) << 1
-    if config.max_lag is None or not len(rows.at) or rows.at.max() - rows.event_time.min() <= config.max_lag:
-        return found
-    late = rows.at - rows.event_time > config.max_lag
-    late = late if rows.has_time is None else late & rows.has_time
-    if not late.any():
-        return found
-    return late.astype(np.uint8) if found is None else found | late
+    found: Codes = np.zeros(len(rows.at), np.uint8)
+    if to_be_shed is not None:
+        found[to_be_shed] = _TO_BE_SHED
+    if config.max_lag is not None and len(rows.at) and rows.at.max() - rows.event_time.min() > config.max_lag:
+        late = rows.at - rows.event_time > config.max_lag
+        found |= (late if rows.has_time is None else late & rows.has_time).astype(np.uint8)
+    return found if found.any() else None
 
 
 def _in_slices(rows: Arrivals) -> tuple[Ints | None, Ints]:

@@ -19,7 +19,7 @@ _LEAST = 0.5  # rows below which a count is forgotten
 
 def sample(admitted: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], int]:
     """Places of admitted rows that are looked at, and how many each of them stands for."""
-    count = np.count_nonzero(admitted)
+    count = int(np.count_nonzero(admitted))
     step = -(-count // _SAMPLE) or 1
     return np.arange(0, count, step) if count == len(admitted) else np.flatnonzero(admitted)[::step], step
 

@@ -118,8 +118,8 @@ class Surveying:
             part, number = ints(rows, PART), seq
         else:
             part, number = _run_starts(seq), np.arange(first, first + rows.num_rows)
-        every = [_arrived(rows), part, number, _times(rows), _mask(pc.equal(how, DECLARED))]
-        return Arrivals(*(every if is_good.all() else [values[is_good] for values in every]))
+        found = Arrivals(_arrived(rows), part, number, _times(rows), _mask(pc.equal(how, DECLARED)))
+        return found if is_good.all() else found.where(is_good)
 
     def _priorities(self, rows: pa.Table) -> Priorities | None:
         """None where nothing is ever shed."""
