@@ -87,7 +87,8 @@ TICKET_FIELDS = {"__before": "before", "__slice": "slice", "__flags": "flags"}
 class Tickets:
     """What a row must carry to its shard: four bytes, or nine of them if a row of its survey takes no token.
 
-    Where all take one, `before` tells the slice as well, and there are no flags.
+    Where all take one, `before` tells the slice as well, and there are no flags. Where besides all came at one moment
+    and nobody counts them, none is carried: `before` is 0.
     """
 
     before: npt.NDArray[np.int32]  # takers of its survey in front of it
@@ -132,6 +133,8 @@ class Tickets:
     def of(cls, rows: pa.Table) -> Tickets:
         """The tickets that came with rows of one survey."""
         there = {name: field for name, field in TICKET_FIELDS.items() if name in rows.column_names}
+        if not there:
+            return cls(np.zeros(rows.num_rows, np.int32))
         return cls(**{field: rows[name].to_numpy() for name, field in there.items()})
 
 

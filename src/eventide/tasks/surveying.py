@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.admission.batch_admission import Arrivals, Bools, Ints, Tickets
-from eventide.admission.gate import PRIORITY_CODE, SHED_PAYLOADS
+from eventide.admission.gate import PRIORITY_CODE, SHED_PAYLOADS, by_priority
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import Priorities, ShedOrder, priority_codes, row_hashes, starts_of
-from eventide.admission.sla import Priority
 from eventide.admission.source_admission import Admission, ShedInput
 from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.resolution import DECLARED, FROM_PROCESSING
@@ -80,13 +79,14 @@ class Surveying:
             made = admission.survey(self._arrivals(rows, how, is_good, first), load)
             slices, tickets = made.slices, _spread(made.tickets, is_good)
             out = tickets.out
-            for name, values in tickets.columns().items():
-                rows = rows.append_column(name, values)
+            if self.needs_history or tickets.flags is not None or len(slices["at"].unique()) > 1:
+                for name, values in tickets.columns().items():
+                    rows = rows.append_column(name, values)
         if priorities is not None and admission.sheds:
             rows = self._weighted(rows, admission.ratios(priorities, self._starts(rows)))
         dropped = [*self.columns, PART, *(() if self.numbered else (SEQ,))]
         rows = rows.drop_columns([name for name in dropped if name in rows.column_names])
-        if priorities is not None and slices is not None:
+        if priorities is not None and slices is not None and self.spec.priority_sql is not None:
             rows = rows.append_column(PRIORITY_CODE, pa.array(priorities))
         told = order.to_bytes() if admission.sheds else None
         rest = None
@@ -98,16 +98,13 @@ class Surveying:
         found = Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {}, rest)
         return found if self.needs_history or told is None or slices is None else self._without_shed(found)
 
-    @staticmethod
-    def _without_shed(found: Surveyed) -> Surveyed:
+    def _without_shed(self, found: Surveyed) -> Surveyed:
         """Rows whose fate is known here need not travel: they are counted, and some do, to leave a payload."""
         goes = Tickets.of(found.rows).to_be_shed
         goes[np.flatnonzero(goes)[:SHED_PAYLOADS]] = False
         if not goes.any():
             return found
-        counts = np.bincount(column(found.rows, PRIORITY_CODE).to_numpy()[goes], minlength=len(Priority))
-        by_priority = {priority: count for priority, count in enumerate(counts.tolist()) if count}
-        left_out = dict(Counter(found.left_out) + Counter(by_priority))
+        left_out = dict(Counter(found.left_out) + Counter(by_priority(found.rows, self.spec, goes)))
         rows = found.rows.filter(pa.array(~goes))
         return replace(found, rows=rows, out=found.out[~goes], left_out=left_out)
 
