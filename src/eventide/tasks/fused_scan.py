@@ -79,6 +79,21 @@ class Arrival:
     runs: Places | int | None = None
     goes_on: bool = False
 
+    @classmethod
+    def of_piece(cls, piece: Piece, before: int, received: int, where: str) -> Arrival:
+        """`before` is what comes before the piece's own places in the order of arrival."""
+        return cls(
+            piece.rows,
+            piece.lines,
+            received,
+            before + (piece.at if piece.places is None else 0),
+            where,
+            places=piece.places,
+            whole=piece.whole,
+            runs=None if piece.runs is None else before + piece.runs,
+            goes_on=piece.goes_on,
+        )
+
     def numbers(self, count: int) -> pa.Array:
         """The order of arrival."""
         return pa.array(np.arange(self.first, self.first + count) if self.places is None else self.first + self.places)
@@ -184,18 +199,8 @@ class FusedScan:
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
             for piece in naming_file(file.path, self._pieces(file)):
-                before = file.number << _FILE_BITS
-                yield Arrival(
-                    piece.rows,
-                    piece.lines,
-                    received,
-                    before + (piece.at if piece.places is None else 0),
-                    f"{file.path}, from byte {piece.at}",
-                    places=piece.places,
-                    whole=piece.whole,
-                    runs=None if piece.runs is None else before + piece.runs,
-                    goes_on=piece.goes_on,
-                )
+                where = f"{file.path}, from byte {piece.at}"
+                yield Arrival.of_piece(piece, file.number << _FILE_BITS, received, where)
 
     def _pieces(self, file: FileRange) -> Iterator[Piece]:
         if os.path.getsize(file.path) and not isinstance(self.reader, Messages):  # an empty file has no rows
