@@ -10,12 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eventide.admission.controller import Admit, Reject, StreamAdmissionController
 from eventide.admission.gate import SHED_PAYLOADS, Gate, LetIn
+from eventide.admission.lags import is_lag, lag_counts
 from eventide.admission.options import AdmissionSpec, parse_admission
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import ShedOrder, ShedRatios
@@ -374,3 +376,16 @@ def test_a_source_without_limits_sends_no_column_and_no_entry_more() -> None:
     assert len(packed) == 2 and all(entry.get("control") is None for entry in packed)
     assert [survey_of(from_blob(entry["blob"])) for entry in packed] == [None, None]
     assert all(from_blob(entry["blob"]).column_names == [TS, "__k0", "__o0"] for entry in packed)
+
+
+@pytest.mark.parametrize("arrivals", [(100, 100), (100, 140)])
+def test_lags_are_told_whether_rows_carry_tickets_or_need_none(arrivals: tuple[int, int]) -> None:
+    """Rows that came at one moment, and that no limit counts, carry none."""
+    config = StreamSlaConfig(max_lag=90 * MS)
+    rows = [Row(id, at * MS, 50 * MS, DECLARED, True, 0) for id, at in enumerate(arrivals * 3)]
+    packed = packing(config, 1).pack(table(sorted(rows, key=lambda row: row.at)), 0)
+    travelled = from_blob(packed[-1]["blob"])
+    assert ("__before" in travelled.column_names) == (len(set(arrivals)) > 1)
+    figures = let_in(Gate({0: AdmissionSpec(config)}, SIDE), packed, 10, MemoryStore()).figures[0]
+    lags = np.array([(at - 50) * MS for at in arrivals * 3])
+    assert {name: count for name, count in figures.items() if is_lag(name)} == lag_counts(lags)

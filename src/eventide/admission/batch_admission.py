@@ -6,7 +6,7 @@ partition of Kafka, a range of a file, a file of the spool. Parts are numbered b
 order does not depend on who reads what.
 
     task:   survey(rows)  →  slices, to every shard      (arrival, part, how many rows would take a token)
-                          →  tickets, with their rows    (slice, how many takers stand before it in the slice)
+                          →  tickets, with their rows    (how many takers stand before it, its slice)
     shard:  settle(state, slices of all tasks)  →  Settlement, new state: the same ones in every shard
             settlement.outcomes(tickets)        →  what becomes of this shard's rows
 
@@ -75,44 +75,67 @@ class Arrivals:
     event_time: Ints
     has_time: Bools | None = None  # None: all have
 
+    def where(self, chosen: Bools) -> Arrivals:
+        has_time = None if self.has_time is None else self.has_time[chosen]
+        return Arrivals(self.at[chosen], self.part[chosen], self.number[chosen], self.event_time[chosen], has_time)
 
-TICKET_FIELDS = {"__slice": "slice", "__before": "before", "__flags": "flags"}
+
+TICKET_FIELDS = {"__before": "before", "__slice": "slice", "__flags": "flags"}
 
 
 @dataclass(frozen=True)
 class Tickets:
-    """What a row must carry to its shard, nine bytes of it."""
+    """What a row must carry to its shard: four bytes, or nine of them if a row of its survey takes no token.
 
-    slice: npt.NDArray[np.int32]  # its place in the slices of its survey
-    before: npt.NDArray[np.int32]  # takers of that slice in front of it
-    flags: Codes
+    Where all take one, `before` tells the slice as well, and there are no flags. Where besides all came at one moment
+    and nobody counts them, none is carried: `before` is 0.
+    """
+
+    before: npt.NDArray[np.int32]  # takers of its survey in front of it
+    slice: npt.NDArray[np.int32] | None = None  # its place in the slices of its survey
+    flags: Codes | None = None
 
     @property
     def too_late(self) -> Bools:
         """Rows that will be rejected for their lag, whatever else."""
-        late: Bools = self.flags & _TOO_LATE != 0
-        return late
+        return self._with(_TOO_LATE, _TOO_LATE)
 
     @property
     def to_be_shed(self) -> Bools:
         """Rows that will be shed unless jitter or rate rejects them."""
-        shed: Bools = self.flags & (_TOO_LATE | _TO_BE_SHED) == _TO_BE_SHED
-        return shed
+        return self._with(_TOO_LATE | _TO_BE_SHED, _TO_BE_SHED)
 
     @property
     def out(self) -> Bools:
         """Rows that will be rejected for their lag, or shed unless they are rejected."""
-        known: Bools = self.flags & (_TOO_LATE | _TO_BE_SHED) != 0
-        return known
+        return ~self._with(_TOO_LATE | _TO_BE_SHED, 0)
+
+    def _with(self, bits: int, values: int) -> Bools:
+        if self.flags is None:
+            return np.full(len(self.before), values == 0)
+        found: Bools = self.flags & bits == values
+        return found
+
+    def at(self, places: Ints) -> Tickets:
+        """Those at some places."""
+        return Tickets(
+            self.before[places],
+            None if self.slice is None else self.slice[places],
+            None if self.flags is None else self.flags[places],
+        )
 
     def columns(self) -> dict[str, pa.Array]:
         """To be packed with their rows."""
-        return {name: pa.array(vars(self)[field]) for name, field in TICKET_FIELDS.items()}
+        own = {name: vars(self)[field] for name, field in TICKET_FIELDS.items()}
+        return {name: pa.array(values) for name, values in own.items() if values is not None}
 
     @classmethod
     def of(cls, rows: pa.Table) -> Tickets:
         """The tickets that came with rows of one survey."""
-        return cls(**{field: rows[name].to_numpy() for name, field in TICKET_FIELDS.items()})
+        there = {name: field for name, field in TICKET_FIELDS.items() if name in rows.column_names}
+        if not there:
+            return cls(np.zeros(rows.num_rows, np.int32))
+        return cls(**{field: rows[name].to_numpy() for name, field in there.items()})
 
 
 @dataclass(frozen=True)
@@ -125,38 +148,50 @@ def survey(config: StreamSlaConfig, rows: Arrivals, to_be_shed: Bools | None = N
     """What a task finds out about its rows, or about some of them: it may make several surveys, one for each chunk that
     it packs. `to_be_shed` are the rows that the shedder would drop, if the source's limits admit them.
     """
-    flags = np.zeros(len(rows.at), np.uint8)
-    if config.max_lag is not None:
-        too_late = rows.at - rows.event_time > config.max_lag
-        flags |= (too_late if rows.has_time is None else too_late & rows.has_time).astype(np.uint8)
-    if to_be_shed is not None:
-        flags |= to_be_shed.astype(np.uint8) << 1
-    order = _order(rows)
-    at, part, takes = rows.at, rows.part, flags == 0
-    if order is not None:
-        at, part, takes = at[order], part[order], takes[order]
-    heads = _heads(at, part)
-    slice_of = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(np.append(heads, len(at))))
-    taken = np.concatenate((np.zeros(1, np.int64), np.cumsum(takes)))
-    before = (taken[:-1] - taken[heads][slice_of]).astype(np.int32)
-    takers = np.diff(np.append(taken[heads], taken[-1]))
+    flags = _flags(config, rows, to_be_shed)
+    order, heads = _in_slices(rows)
     first_rows = heads if order is None else order[heads]
-    flags[first_rows] |= _FIRST
-    if order is not None:
-        slice_of, before = _put_back(slice_of, order), _put_back(before, order)
-    columns = [at[heads], part[heads], rows.number[first_rows], takers, takes[heads]]
-    return Survey(pa.table([pa.array(each) for each in columns], schema=SLICE_SCHEMA), Tickets(slice_of, before, flags))
+    bounds = np.append(heads, len(rows.at))
+    if flags is None:
+        takers, first_takes = np.diff(bounds), np.ones(len(heads), np.bool_)
+        before = np.arange(len(rows.at), dtype=np.int32)
+        tickets = Tickets(before if order is None else _put_back(before, order))
+    else:
+        takes = flags == 0 if order is None else flags[order] == 0
+        taken = np.concatenate((np.zeros(1, np.int64), np.cumsum(takes)))
+        takers, first_takes = np.diff(taken[bounds]), takes[heads]
+        flags[first_rows] |= _FIRST
+        before = taken[:-1].astype(np.int32)
+        slice_of = np.repeat(np.arange(len(heads), dtype=np.int32), np.diff(bounds))
+        if order is not None:
+            before, slice_of = _put_back(before, order), _put_back(slice_of, order)
+        tickets = Tickets(before, slice_of, flags)
+    columns = [rows.at[first_rows], rows.part[first_rows], rows.number[first_rows], takers, first_takes]
+    return Survey(pa.table([pa.array(each) for each in columns], schema=SLICE_SCHEMA), tickets)
 
 
-def _order(rows: Arrivals) -> Ints | None:
-    """None where rows stand in order already, as they mostly do."""
-    if len(rows.at) < 2:
-        return None
-    later, same = rows.at[1:] > rows.at[:-1], rows.at[1:] == rows.at[:-1]
-    in_part = (rows.part[1:] == rows.part[:-1]) & (rows.number[1:] > rows.number[:-1])
-    if (later | same & ((rows.part[1:] > rows.part[:-1]) | in_part)).all():
-        return None
-    return np.lexsort((rows.number, rows.part, rows.at))
+def _flags(config: StreamSlaConfig, rows: Arrivals, to_be_shed: Bools | None) -> Codes | None:
+    """None where every row would take a token, as it mostly is."""
+    found: Codes = np.zeros(len(rows.at), np.uint8)
+    if to_be_shed is not None:
+        found[to_be_shed] = _TO_BE_SHED
+    if config.max_lag is not None and len(rows.at) and rows.at.max() - rows.event_time.min() > config.max_lag:
+        late = rows.at - rows.event_time > config.max_lag
+        found |= (late if rows.has_time is None else late & rows.has_time).astype(np.uint8)
+    return found if found.any() else None
+
+
+def _in_slices(rows: Arrivals) -> tuple[Ints | None, Ints]:
+    """The order of the rows, None where they stand in it already, as they mostly do; and where a slice begins in it."""
+    heads = _heads(rows.at, rows.part)
+    at, part = rows.at[heads], rows.part[heads]
+    are_slices_in_order = (at[1:] > at[:-1]) | (at[1:] == at[:-1]) & (part[1:] > part[:-1])
+    goes_up = rows.number[1:] > rows.number[:-1]
+    goes_up[heads[1:] - 1] = True
+    if are_slices_in_order.all() and goes_up.all():
+        return None, heads
+    order = np.lexsort((rows.number, rows.part, rows.at))
+    return order, _heads(rows.at[order], rows.part[order])
 
 
 def _heads(at: Ints, part: Ints) -> Ints:
@@ -192,32 +227,50 @@ class Settlement:
     bucket: BucketState | None  # as it was before the batch
     admitted: int  # in all shards
     _base: dict[int, int]
+    _begins: dict[int, Ints]  # of each survey: takers in slices before each of its slices
     _moment: Ints  # of each slice
     _ahead: Ints  # takers of the same moment in slices before it
+    _takes_all: Bools  # every taker of the slice is admitted
     _is_head: Bools  # the first slice of its moment
     _head_takes: Bools  # the first row of its moment was a taker
 
     def outcomes(self, key: int, tickets: Tickets) -> Codes:
         """An `Outcome` for each row of one survey that came to this shard."""
-        place = self.places(key, tickets)
+        if self.admits_all(key, tickets):
+            return np.full(len(tickets.before), Outcome.ADMITTED, np.uint8)
+        slice_of, begins = self._slices_of(key, tickets), self._begins[key][:-1]
+        place = slice_of + self._base[key]
+        before = tickets.before - begins[slice_of]
         moment = self._moment[place]
         is_jitter = self.moments.is_jitter[moment]
-        is_first = (tickets.flags & _FIRST != 0) & self._is_head[place]
-        rank = self._ahead[place] + tickets.before - (is_jitter & self._head_takes[place] & ~is_first)
-        shed = np.where(tickets.flags & _TO_BE_SHED, np.uint8(Outcome.SHED), np.uint8(Outcome.ADMITTED))
+        opens = before == 0 if tickets.flags is None else tickets.flags & _FIRST != 0
+        is_first = opens & self._is_head[place]
+        rank = self._ahead[place] + before - (is_jitter & self._head_takes[place] & ~is_first)
+        shed = np.where(tickets.to_be_shed, np.uint8(Outcome.SHED), np.uint8(Outcome.ADMITTED))
         found = np.where(rank < self.moments.most[moment], shed, np.uint8(Outcome.RATE))
         found[is_jitter & is_first] = Outcome.JITTER
         found[tickets.too_late] = Outcome.LAG
         return found
 
-    def places(self, key: int, tickets: Tickets) -> Ints:
+    def admits_all(self, key: int, tickets: Tickets) -> bool:
+        """Whether every row of the survey is admitted."""
+        first, slices = self._first(key), len(self._begins[key]) - 1
+        return tickets.flags is None and bool(self._takes_all[first : first + slices].all())
+
+    def _first(self, key: int) -> int:
         if key not in self._base:
             raise EngineError(f"rows came without the slices of their survey {key}")
-        return tickets.slice + np.int64(self._base[key])
+        return self._base[key]
+
+    def _slices_of(self, key: int, tickets: Tickets) -> Ints:
+        """The slice of each row, as a place in its survey."""
+        if tickets.slice is not None:
+            return tickets.slice.astype(np.int64)
+        return np.searchsorted(self._begins[key], tickets.before, side="right") - 1
 
     def moments_of(self, key: int, tickets: Tickets) -> Ints:
         """The moment of each row, as a place in `moments`."""
-        return self._moment[self.places(key, tickets)]
+        return self._moment[self._first(key) + self._slices_of(key, tickets)]
 
     def arrivals_of(self, key: int, tickets: Tickets) -> Ints:
         """When each row came."""
@@ -231,9 +284,10 @@ def settle(
     and the same new state, and each keeps the state for itself.
     """
     state = state.under(config)
-    base, total = {}, 0
+    base, begins, total = {}, {}, 0
     for key, table in slices.items():
         base[key] = total
+        begins[key] = np.concatenate((np.zeros(1, np.int64), np.cumsum(table["takers"].to_numpy())))
         total += table.num_rows
     one = pa.concat_tables([SLICE_SCHEMA.empty_table(), *slices.values()])
     at, part, start, takers, first_takes = (one[name].to_numpy() for name in SLICE_SCHEMA.names)
@@ -247,13 +301,15 @@ def settle(
     )
     is_head = np.zeros(total, np.bool_)
     is_head[heads] = True
-    by_slice = [moment, sums[:-1] - sums[heads][moment], is_head, first_takes[heads][moment]]
+    ahead = sums[:-1] - sums[heads][moment]
+    takes_all = ~moments.is_jitter[moment] & (ahead + takers <= moments.most[moment])
+    by_slice = [moment, ahead, takes_all, is_head, first_takes[heads][moment]]
     found = []
     for values in by_slice:
         back = np.empty_like(values)
         back[order] = values
         found.append(back)
-    return Settlement(moments, state.bucket, admitted, base, *found), new
+    return Settlement(moments, state.bucket, admitted, base, begins, *found), new
 
 
 def _run(

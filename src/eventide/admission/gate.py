@@ -14,19 +14,19 @@ import pyarrow.compute as pc
 
 from eventide.admission.batch_admission import TICKET_FIELDS, Bools, Codes, Ints, Outcome, Tickets
 from eventide.admission.controller import AdmissionState
-from eventide.admission.lags import lag_counts
+from eventide.admission.lags import lag_counts, sample
 from eventide.admission.options import AdmissionSpec
-from eventide.admission.shedder import ShedOrder, starts_of
+from eventide.admission.shedder import Priorities, ShedOrder, starts_of
 from eventide.admission.sla import Priority
 from eventide.admission.source_admission import Admission, Decided, ShardRows, counts_of
-from eventide.kernels.contract import CLAIM, PROBLEM, TS, Output, Store
+from eventide.kernels.contract import CLAIM, CLAIM_LAG, PROBLEM, TS, Output, Store
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.vector.columns import column, ints
 
 SPACE = "admission"  # of the shard's store; a bucket of it is the state of one input
 ADMITTED, REJECTED, SHED, TOKENS_LEFT = "admitted", "rejected", "shed", "tokens_left"
 SHED_PAYLOADS = 1000  # of a piece of a batch: more are counted and leave none, since what is shed must cost little
-PRIORITY_CODE = "__rank"  # int8; of rows that may be shed
+PRIORITY_CODE = "__rank"  # int8; of rows that may be shed, where not all have the priority of their source
 FIGURES = (ADMITTED, *(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE)), SHED)
 
 
@@ -48,17 +48,21 @@ class LetIn:
 
     def noted(self, number: int, rows: pa.Table) -> pa.Table:
         """Notes what admitted rows say about time; gives them without what only this needs."""
-        if CLAIM not in rows.column_names:
-            return rows
-        self.note(number, _good(rows))
-        return rows.drop_columns([CLAIM])
+        if CLAIM in rows.column_names:
+            self.note(number, _good(rows))
+            return rows.drop_columns([CLAIM])
+        lag, top = (rows.schema.metadata or {}).get(CLAIM_LAG), pc.max(rows[TS]).as_py()
+        if lag is not None and top is not None:
+            _raise(self.claims, number, top - int(lag))
+            _raise(self.tops, number, top)
+        return rows
 
     def note(self, number: int, admitted: pa.Table) -> None:
         """What rows say about time: CLAIM and TS."""
         for times, name in ((self.claims, CLAIM), (self.tops, TS)):
             latest = pc.max(admitted[name]).as_py()
             if latest is not None:
-                times[number] = max(latest, times.get(number, latest))
+                _raise(times, number, latest)
 
 
 class Gate:
@@ -109,7 +113,7 @@ class Gate:
         spec, kept = self._specs[number], store.read(SPACE, number)
         state = AdmissionState.from_bytes(kept[0]) if kept else AdmissionState()
         surveyed = [(survey, table) for survey, table in tables if survey is not None]
-        asked = [_asked(survey, table, self._window) for survey, table in surveyed]
+        asked = [_asked(spec, survey, table, self._window) for survey, table in surveyed]
         if self._window is not None:
             latest = [top for _, table in surveyed if (top := pc.max(_good(table)[TS]).as_py()) is not None]
             found.offered.update({number: max(latest)} if latest else {})
@@ -148,33 +152,36 @@ class Gate:
         for word, count in counts_of(outcomes if is_error is None else outcomes[~is_error]).items():
             figures[word if word in (ADMITTED, SHED) else f"{REJECTED}_{word}"] += count
         admitted = outcomes == Outcome.ADMITTED if is_error is None else (outcomes == Outcome.ADMITTED) & ~is_error
-        for size, rows in lag_counts(decided.lags[admitted]).items():
+        places, each = sample(admitted)
+        for size, rows in lag_counts(decided.lags(places), each).items():
             figures[size] = figures.get(size, 0) + rows
         self._count_offered(number, table, outcomes, is_error, output)
         table = table.drop_columns([name for name in (*TICKET_FIELDS, PRIORITY_CODE) if name in table.column_names])
         shed = outcomes == Outcome.SHED
         rejected = (outcomes != Outcome.ADMITTED) & ~shed
-        reasons, details = decided.reasons, decided.details
         if shed.any():
-            told = np.zeros_like(shed)
-            told[np.flatnonzero(shed)[:SHED_PAYLOADS]] = True
-            self._side_rows.put(output, table, told, SHED, reasons, input=number, detail=details)
-            output.counts[SHED] += int(shed.sum() - told.sum())
-        table = self._side_rows.put(output, table, rejected, REJECTED, reasons, input=number, detail=details)
+            told = np.flatnonzero(shed)[:SHED_PAYLOADS]
+            self._put(output, SHED, number, table.take(pa.array(told)), decided.at(told), np.ones(len(told), np.bool_))
+            output.counts[SHED] += int(shed.sum()) - len(told)
+        if rejected.any():
+            table = self._put(output, REJECTED, number, table, decided, rejected)
         return table if not shed.any() else table.filter(pa.array(~shed[~rejected]))
+
+    def _put(self, output: Output, kind: str, number: int, rows: pa.Table, decided: Decided, chosen: Bools) -> pa.Table:
+        """Puts the chosen rows aside; returns the others."""
+        reasons, details = decided.reasons, decided.details
+        return self._side_rows.put(output, rows, chosen, kind, reasons, input=number, detail=details)
 
     def _count_offered(
         self, number: int, table: pa.Table, outcomes: Codes, is_error: Bools | None, output: Output
     ) -> None:
         """Rows that limits admit, by priority: what the shedder has to choose from."""
-        if PRIORITY_CODE not in table.column_names:
+        if not self._specs[number].sheds:
             return
         offered = (outcomes == Outcome.ADMITTED) | (outcomes == Outcome.SHED)
         offered = offered if is_error is None else offered & ~is_error
-        ranks = column(table, PRIORITY_CODE).to_numpy(zero_copy_only=False)[offered]
-        for priority, count in zip(Priority, np.bincount(ranks, minlength=len(Priority)).tolist(), strict=True):
-            if count:
-                output.events[offered_as(self._side_rows.source(number), priority)] += count
+        for priority, count in by_priority(table, self._specs[number], offered).items():
+            output.events[offered_as(self._side_rows.source(number), Priority(priority))] += count
 
 
 def offered_as(source: str, priority: Priority) -> str:
@@ -182,9 +189,30 @@ def offered_as(source: str, priority: Priority) -> str:
     return f"offered_{source}_{priority.word}"
 
 
-def _asked(survey: int, table: pa.Table, window: tuple[int, int] | None) -> ShardRows:
+def _raise(times: dict[int, int], number: int, time: int) -> None:
+    times[number] = max(time, times.get(number, time))
+
+
+def by_priority(rows: pa.Table, spec: AdmissionSpec, chosen: Bools) -> dict[int, int]:
+    """How many of the chosen rows have each priority."""
+    if PRIORITY_CODE not in rows.column_names:
+        count = int(np.count_nonzero(chosen))
+        return {int(spec.priority): count} if count else {}
+    counts = np.bincount(column(rows, PRIORITY_CODE).to_numpy()[chosen], minlength=len(Priority))
+    return {priority: count for priority, count in enumerate(counts.tolist()) if count}
+
+
+def _ranks(rows: pa.Table, spec: AdmissionSpec) -> Priorities | None:
+    """The priority of each row; None where nothing is ever shed."""
+    if PRIORITY_CODE in rows.column_names:
+        ranks: Priorities = column(rows, PRIORITY_CODE).to_numpy()
+        return ranks
+    return np.full(rows.num_rows, spec.priority, np.int8) if spec.sheds else None
+
+
+def _asked(spec: AdmissionSpec, survey: int, table: pa.Table, window: tuple[int, int] | None) -> ShardRows:
     times = ints(table, TS) if _errors(table) is None else _filled(table)
-    ranks = column(table, PRIORITY_CODE).to_numpy() if PRIORITY_CODE in table.column_names else None
+    ranks = _ranks(table, spec)
     return ShardRows(survey, Tickets.of(table), times, ranks, None if window is None else starts_of(times, window))
 
 

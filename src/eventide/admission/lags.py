@@ -17,13 +17,19 @@ _MEMORY = 0.8  # weight of a batch against the next
 _LEAST = 0.5  # rows below which a count is forgotten
 
 
-def lag_counts(lags: npt.NDArray[np.int64]) -> dict[str, float]:
-    """`lags` in microseconds, those below zero counting as none."""
-    step = -(-len(lags) // _SAMPLE) or 1
-    sizes = np.round(_STEPS * np.log2(1 + np.maximum(lags[::step], 0) / 1000)).astype(np.int64)
+def sample(admitted: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], int]:
+    """Places of admitted rows that are looked at, and how many each of them stands for."""
+    count = int(np.count_nonzero(admitted))
+    step = -(-count // _SAMPLE) or 1
+    return np.arange(0, count, step) if count == len(admitted) else np.flatnonzero(admitted)[::step], step
+
+
+def lag_counts(lags: npt.NDArray[np.int64], each: int = 1) -> dict[str, float]:
+    """`lags` in microseconds, those below zero counting as none; each stands for so many rows."""
+    sizes = np.round(_STEPS * np.log2(1 + np.maximum(lags, 0) / 1000)).astype(np.int64)
     found, counts = np.unique(sizes, return_counts=True)
     return {
-        f"{_PREFIX}{size}": float(count * step) for size, count in zip(found.tolist(), counts.tolist(), strict=True)
+        f"{_PREFIX}{size}": float(count * each) for size, count in zip(found.tolist(), counts.tolist(), strict=True)
     }
 
 

@@ -10,7 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eventide.admission.batch_admission import Arrivals, Bools, Codes, Ints, Outcome, Survey, Tickets, settle, survey
+from eventide.admission.batch_admission import (
+    Arrivals,
+    Bools,
+    Codes,
+    Ints,
+    Outcome,
+    Settlement,
+    Survey,
+    Tickets,
+    settle,
+    survey,
+)
 from eventide.admission.controller import AdmissionState
 from eventide.admission.figures import Figures, reasons
 from eventide.admission.options import AdmissionSpec, ShedMode, SlaBackpressurePolicy
@@ -42,19 +53,48 @@ class ShardRows:
     priorities: Priorities | None = None
     window_starts: Ints | None = None
 
+    def at(self, places: Ints) -> ShardRows:
+        """Those at some places."""
+        priorities = None if self.priorities is None else self.priorities[places]
+        starts = None if self.window_starts is None else self.window_starts[places]
+        return ShardRows(self.survey, self.tickets.at(places), self.event_time[places], priorities, starts)
+
 
 @dataclass(frozen=True)
 class Decided:
-    """For each row of a `ShardRows`, in order."""
+    """What became of each row of a `ShardRows`, in order. What few rows need is worked out when it is asked for."""
 
     outcomes: Codes
-    reasons: pa.Array  # string; NULL where admitted
-    details: pa.Array  # string, JSON; NULL where admitted
-    lags: Ints  # microseconds between event time and arrival
+    _rows: ShardRows
+    _settlement: Settlement
+    _figures: Figures
 
     @property
     def admitted(self) -> Bools:
         return np.equal(self.outcomes, Outcome.ADMITTED)
+
+    @property
+    def reasons(self) -> pa.Array:
+        """Words; NULL where admitted."""
+        return reasons(self.outcomes)
+
+    @property
+    def details(self) -> pa.Array:
+        """JSON; NULL where admitted."""
+        some = self._rows
+        details = self._figures.details(some.survey, some.tickets, self.outcomes, some.event_time)
+        if some.priorities is None or not self.outcomes.any():
+            return details
+        return self._figures.shed_details(details, self.outcomes, some.priorities, some.window_starts)
+
+    def at(self, places: Ints) -> Decided:
+        """Of the rows at these places."""
+        return Decided(self.outcomes[places], self._rows.at(places), self._settlement, self._figures)
+
+    def lags(self, places: Ints) -> Ints:
+        """Microseconds between event time and arrival, of the rows at these places."""
+        some = self._rows.at(places)
+        return self._settlement.arrivals_of(some.survey, some.tickets) - some.event_time
 
     def counts(self) -> Counter[str]:
         return counts_of(self.outcomes)
@@ -62,8 +102,10 @@ class Decided:
 
 def counts_of(outcomes: Codes) -> Counter[str]:
     """Rows by the word of their outcome."""
-    found = np.bincount(outcomes, minlength=len(Outcome))
-    return Counter({outcome.word: int(found[outcome]) for outcome in Outcome if found[outcome]})
+    if not outcomes.any():
+        return Counter({Outcome.ADMITTED.word: len(outcomes)} if len(outcomes) else {})
+    found = {outcome.word: int(np.count_nonzero(outcomes == outcome)) for outcome in Outcome}
+    return Counter({word: count for word, count in found.items() if count})
 
 
 class Admission:
@@ -110,12 +152,5 @@ class Admission:
         """`slices` of all surveys of the batch, of all tasks; `rows` are those of this shard."""
         settlement, new = settle(self._spec.sla, state, slices)
         figures = Figures(self._spec.sla, settlement, self._shedder)
-        found = []
-        for some in rows:
-            outcomes = settlement.outcomes(some.survey, some.tickets)
-            details = figures.details(some.survey, some.tickets, outcomes, some.event_time)
-            if some.priorities is not None and outcomes.any():
-                details = figures.shed_details(details, outcomes, some.priorities, some.window_starts)
-            lags = settlement.arrivals_of(some.survey, some.tickets) - some.event_time
-            found.append(Decided(outcomes, reasons(outcomes), details, lags))
-        return found, new
+        outcomes = [settlement.outcomes(some.survey, some.tickets) for some in rows]
+        return [Decided(codes, some, settlement, figures) for codes, some in zip(outcomes, rows, strict=True)], new

@@ -39,6 +39,7 @@ DETAIL = "__detail"  # string; what exactly was wrong with such a row; absent wi
 SEQ = "__seq"  # int64; order of arrival within a batch, to break ties between equal timestamps
 FROM = "__from"  # int32; the number of the row's input, where rows of several inputs are in one table
 DEDUP = "__id"  # any type; only for sources that DEDUPLICATE BY
+CLAIM_LAG = b"claim_lag"  # of a table in place of CLAIM: how far each row's watermark lies before its event time
 CLAIM = "__claim"  # int64; the watermark that the row allows, until it is admitted: only for sources with limits
 KEY, INPUT, ORIGINAL, RESULT, CHANGES = "__k", "__i", "__o", "__a", "__c"
 

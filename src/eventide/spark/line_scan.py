@@ -50,10 +50,7 @@ class LineScan:
             for received, lines in _by_file(batch):
                 text = _joined(lines)
                 for piece in self.reader.read_blocks([(begin, text)]):
-                    at = first + (piece.at if piece.places is None else 0)
-                    yield Arrival(
-                        piece.rows, piece.lines, received, at, "lines of a file", places=piece.places, whole=piece.whole
-                    )
+                    yield Arrival.of_piece(piece, first, received, "lines of a file")
                 begin += len(text)
 
 

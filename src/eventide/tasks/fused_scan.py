@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,7 +42,7 @@ from eventide.tasks.file_errors import naming_file
 from eventide.tasks.iso_times import iso_times
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines
 from eventide.tasks.messages import Messages
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PART, PRIORITY, UNDECODED, Packing, as_batch
 from eventide.tasks.row_groups import RowGroups
 
 # What a scan returns: packed rows, and lines that Spark must decode.
@@ -61,7 +62,8 @@ class Arrival:
 
     `first` numbers the first of them in the order of arrival, and `places` the others from there on; without, they are
     consecutive. `where` says in words where they were found, `lane` from which partition they came. `beside` has
-    columns that lines take with them. `whole` gives chosen rows with all columns, where `rows` lacks some.
+    columns that lines take with them. `whole` gives chosen rows with all columns, where `rows` lacks some. `runs` and
+    `goes_on` are those of a `Piece`, as numbers in the order of arrival.
     """
 
     rows: pa.Table | None
@@ -74,6 +76,23 @@ class Arrival:
     place: Callable[[int], str] | None = None  # of each row, in words, for one that has a problem
     places: Places | None = None
     whole: Callable[[Mask], pa.Table] | None = None
+    runs: Places | int | None = None
+    goes_on: bool = False
+
+    @classmethod
+    def of_piece(cls, piece: Piece, before: int, received: int, where: str) -> Arrival:
+        """`before` is what comes before the piece's own places in the order of arrival."""
+        return cls(
+            piece.rows,
+            piece.lines,
+            received,
+            before + (piece.at if piece.places is None else 0),
+            where,
+            places=piece.places,
+            whole=piece.whole,
+            runs=None if piece.runs is None else before + piece.runs,
+            goes_on=piece.goes_on,
+        )
 
     def numbers(self, count: int) -> pa.Array:
         """The order of arrival."""
@@ -94,14 +113,14 @@ class Resolution:
         """
         count = rows.num_rows
         if self.column is None:
-            return _all(at, count), _all(DECLARED, count, pa.int8()), pa.nulls(count, pa.string())
+            return _all(at, count), _all(DECLARED, count, np.int8), pa.nulls(count, pa.string())
         values = column(rows, self.column)
         declared = self._micros(values)
         missing = values.null_count > 0
         unparseable = declared.null_count > values.null_count
         latest = pc.max(declared).as_py()
         if not missing and not unparseable and latest is not None and latest <= at + self.max_future_skew:
-            return declared, _all(DECLARED, count, pa.int8()), pa.nulls(count, pa.string())
+            return declared, _all(DECLARED, count, np.int8), pa.nulls(count, pa.string())
         is_bad = pc.and_(values.is_valid(), declared.is_null())
         is_future = pc.fill_null(pc.greater(declared, at + self.max_future_skew), False)
         how = _judged({IS_UNPARSEABLE: is_bad, IS_FUTURE: is_future, DECLARED: values.is_valid(), FROM_METADATA: True})
@@ -166,7 +185,7 @@ class FusedScan:
             for rows in self._arrivals(arrival.rows, arrival, at, bound):
                 held.append(rows)
                 count += rows.num_rows
-            if count >= _MOST_ROWS:
+            if count >= _MOST_ROWS and not arrival.goes_on:
                 yield self._packed(held, task, bound, place)
                 held, count, place = [], 0, place + count
         if count:
@@ -180,9 +199,8 @@ class FusedScan:
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
             for piece in naming_file(file.path, self._pieces(file)):
-                first = (file.number << _FILE_BITS) + (piece.at if piece.places is None else 0)
                 where = f"{file.path}, from byte {piece.at}"
-                yield Arrival(piece.rows, piece.lines, received, first, where, places=piece.places, whole=piece.whole)
+                yield Arrival.of_piece(piece, file.number << _FILE_BITS, received, where)
 
     def _pieces(self, file: FileRange) -> Iterator[Piece]:
         if os.path.getsize(file.path) and not isinstance(self.reader, Messages):  # an empty file has no rows
@@ -207,6 +225,9 @@ class FusedScan:
             columns[SEQ] = arrival.numbers(rows.num_rows)
         if self.packing.surveying is not None:
             columns[ARRIVED] = _each(arrival.received, rows.num_rows)
+            if arrival.runs is not None:
+                runs = arrival.runs
+                columns[PART] = _all(runs, rows.num_rows) if isinstance(runs, int) else pa.array(runs)
         if self.packing.lanes:
             columns[LANE] = pa.repeat(pa.scalar(arrival.lane), rows.num_rows)
         known = pa.table(columns)
@@ -239,9 +260,9 @@ class FusedScan:
         if keeps is not None and undecodable is not None:
             keeps = pc.or_kleene(keeps, undecodable.is_valid())
         if self.packing.surveying is not None:
-            columns[KEPT] = _all(True, rows.num_rows, pa.bool_()) if keeps is None else pc.fill_null(keeps, False)
+            columns[KEPT] = pa.repeat(pa.scalar(True), rows.num_rows) if keeps is None else pc.fill_null(keeps, False)
             if NOW in self.packing.surveying.columns:
-                columns[NOW], columns[PRIORITY] = _all(at, rows.num_rows), pa.nulls(rows.num_rows, pa.string())
+                columns[NOW], columns[PRIORITY] = _all(at, rows.num_rows), pa.nulls(rows.num_rows)
             return pa.table(columns)
         arrivals = pa.table(columns)
         return arrivals if keeps is None else _kept(arrivals, keeps)
@@ -325,8 +346,9 @@ def _not_utf8(rows: pa.Table) -> pa.Array | None:
     return pc.coalesce(*details)
 
 
-def _all(value: int, count: int, type: pa.DataType | None = None) -> pa.Array:
-    return pa.repeat(pa.scalar(value, type or pa.int64()), count)
+def _all(value: int, count: int, type: npt.DTypeLike = np.int64) -> pa.Array:
+    """Much faster than pa.repeat."""
+    return pa.array(np.full(count, value, type))
 
 
 def _with_places(details: pa.Array, place: Callable[[int], str]) -> pa.Array:

@@ -8,7 +8,7 @@ split into smaller and smaller ones, until only a few lines are left to Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,9 @@ class Piece:
     """Rows of a file: decoded, or as lines. `at` orders the pieces of a file, `places` orders their rows if they are
     not consecutive.
 
-    `whole` gives chosen rows with all their columns, where `rows` has only those that are wanted of every row.
+    `whole` gives chosen rows with all their columns, where `rows` has only those that are wanted of every row. `runs`
+    says of each row, or of all, where its run begins: no line stands in a run that is left to Spark. Without it a run
+    is what is consecutive. `goes_on`: rows of the next piece may stand between these.
     """
 
     at: int
@@ -52,6 +54,8 @@ class Piece:
     lines: list[bytes]
     places: Places | None = None
     whole: Callable[[Mask], pa.Table] | None = None
+    runs: Places | int | None = None
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,14 @@ class JsonLines:
         for at, block in found:
             block = block if block.endswith(b"\n") else block + b"\n"
             if not are_alike or len(block) < _LITTLE or b"\r" in block or not is_utf8(block):
-                yield from self._decoded(block, at + np.arange(block.count(b"\n")))
+                yield from _in_runs(at, self._decoded(block, at + np.arange(block.count(b"\n"))))
                 continue
             by_layout = sorted_lines(self.columns, self._wanted, block, self._is_sure)
-            yield from (self._alike(at, block, each) for each in by_layout.read)
+            pieces = [self._alike(at, block, each) for each in by_layout.read]
             if len(by_layout.rest_places):
-                yield from self._decoded(by_layout.rest, at + by_layout.rest_places)
+                pieces += self._decoded(by_layout.rest, at + by_layout.rest_places)
                 are_alike = sum(len(each.places) for each in by_layout.read) > len(by_layout.rest_places)
+            yield from _in_runs(at, pieces)
 
     @property
     def _wanted(self) -> Collection[str]:
@@ -167,6 +172,18 @@ class RawLines:
         for at, block in blocks(part):
             lines = [line.strip(b" \t") for line in block.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
             yield Piece(at, None, [line for line in lines if line])
+
+
+def _in_runs(at: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces of a block that begins at `at`, whose lines they share out among themselves in any order."""
+    pieces = list(pieces)
+    left = [piece.places for piece in pieces if piece.rows is None and piece.places is not None]
+    between = np.sort(np.concatenate(left)) if left else None
+    for number, piece in enumerate(pieces, 1):
+        runs: Places | int = at
+        if between is not None and piece.places is not None:
+            runs = np.append(at, between + 1)[np.searchsorted(between, piece.places)]
+        yield replace(piece, runs=runs, goes_on=number < len(pieces))
 
 
 def _as_written(type: str) -> pa.DataType:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from eventide.eventtime.resolution import DECLARED, FALLBACKS, FROM_PROCESSING, LEFT_OUT, PROBLEMS
 from eventide.eventtime.time_range import SHIFT_US
-from eventide.kernels.contract import CLAIM, DETAIL, PROBLEM, TS
+from eventide.kernels.contract import CLAIM, CLAIM_LAG, DETAIL, PROBLEM, TS
 from eventide.kernels.prefold import Prefold, TimeBound
 from eventide.kernels.vector.columns import column, normalised
 from eventide.kernels.vector.hashing import hash_rows
@@ -33,6 +33,7 @@ LANE = "__lane"  # only of sources whose partitions have a watermark each: the p
 ARRIVED = "__arrived"  # when the row came, in microseconds
 NOW = "__now"  # when the batch began, in microseconds: only where rows may be shed
 PRIORITY = "__priority"  # what matters more, as the user's expression gives it: only where rows may be shed
+PART = "__part"  # where the run of rows begins that a row is in, if the source knows: no row of another task is in it
 KEPT = "__kept"  # whether the query's filters keep the row: one that they do not keep takes its token all the same
 
 SURVEY = "survey"  # a control entry for every shard: the blob has the slices of a survey
@@ -92,7 +93,7 @@ def labelled(
     """
     told = {} if order is None else {_ORDER: order}
     told |= {_LEFT_OUT: json.dumps(left_out).encode()} if left_out else {}
-    return table.replace_schema_metadata({_SURVEY_KEY: str(survey), **told})
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _SURVEY_KEY: str(survey), **told})
 
 
 def order_of(slices: pa.Table) -> bytes | None:
@@ -230,8 +231,7 @@ class Packing:
         times: dict[str, Any] = {"input": self.input}
         rest = None if surveyed.rest is None else self._telling_time(surveyed.rest)
         if surveying.needs_history:
-            if surveyed.slices is not None:
-                rows = rows.append_column(CLAIM, self._claims(rows, how))
+            rows = rows if surveyed.slices is None else self._claiming(rows, how)
         else:
             left = self._telling_time(rows if not surveyed.out.any() else rows.filter(pa.array(~surveyed.out)))
             left = left if rest is None else pa.concat_tables([left, rest])
@@ -249,14 +249,21 @@ class Packing:
             slices = SLICE_SCHEMA.empty_table() if surveyed.slices is None else surveyed.slices
             blob = to_blob(labelled(slices, key, surveyed.order, surveyed.left_out))
             packed[:1] = [{"shard": self.numbers[0], "control": SURVEY, "blob": blob}]
+        rows = rows if surveyed.slices is None else labelled(rows, key)
         for shard, part in self._split(rows, task):
-            blob = to_blob(part if surveyed.slices is None else labelled(part, key))
+            blob = to_blob(part)
             packed.append({"shard": self.numbers[shard], "blob": blob})
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
         if rest is not None and surveyed.rest is not None and surveying.needs_history:
             packed.append(self._rest(surveyed.rest, self._claims(rest, column(rest, HOW)), key))
         return [{**times, **row} for row in packed]
+
+    def _claiming(self, rows: pa.Table, how: pa.Array) -> pa.Table:
+        """Rows with the watermark that each allows."""
+        if self.carried is None and pc.all(_is_declared(how)).as_py():
+            return rows.replace_schema_metadata({CLAIM_LAG: str(self.lag)})
+        return rows.append_column(CLAIM, self._claims(rows, how))
 
     def _telling_time(self, rows: pa.Table) -> pa.Table:
         """What tells about time."""
@@ -265,7 +272,8 @@ class Packing:
     def _rest(self, rows: pa.Table, claims: pa.Array, key: int) -> dict[str, Any]:
         from eventide.admission.batch_admission import TICKET_FIELDS  # which streams without limits need not load
 
-        told = rows.select([TS, *TICKET_FIELDS]).append_column(CLAIM, claims)
+        tickets = [name for name in TICKET_FIELDS if name in rows.column_names]
+        told = rows.select([TS, *tickets]).append_column(CLAIM, claims)
         return {"shard": self.numbers[0], "control": REST, "blob": to_blob(labelled(told, key))}
 
     def _claims(self, rows: pa.Table, how: pa.Array) -> pa.Array:

@@ -17,17 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.admission.batch_admission import Arrivals, Bools, Ints, Tickets
-from eventide.admission.gate import PRIORITY_CODE, SHED_PAYLOADS
+from eventide.admission.gate import PRIORITY_CODE, SHED_PAYLOADS, by_priority
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import Priorities, ShedOrder, priority_codes, row_hashes, starts_of
-from eventide.admission.sla import Priority
 from eventide.admission.source_admission import Admission, ShedInput
 from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.resolution import DECLARED, FROM_PROCESSING
 from eventide.kernels.contract import DETAIL, SEQ, TS
 from eventide.kernels.vector.columns import column, ints
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PRIORITY
+from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PART, PRIORITY
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Surveying:
         order = ShedOrder() if self.orders is None else ShedLog(self.orders).at(rows[NOW][0].as_py())
         rows, unseen = _without_counts(rows) if self.by_place else (rows, 0)
         how, kept = column(rows, HOW), column(rows, KEPT)
-        is_good, is_kept = np.asarray(pc.less_equal(how, FROM_PROCESSING)), np.asarray(kept)
+        is_good = _mask(pc.less_equal(how, FROM_PROCESSING))
         priorities = self._priorities(rows)
         out = np.zeros(rows.num_rows, np.bool_)
         slices = None
@@ -80,42 +79,44 @@ class Surveying:
             made = admission.survey(self._arrivals(rows, how, is_good, first), load)
             slices, tickets = made.slices, _spread(made.tickets, is_good)
             out = tickets.out
-            for name, values in tickets.columns().items():
-                rows = rows.append_column(name, values)
+            if self.needs_history or tickets.flags is not None or len(slices["at"].unique()) > 1:
+                for name, values in tickets.columns().items():
+                    rows = rows.append_column(name, values)
         if priorities is not None and admission.sheds:
             rows = self._weighted(rows, admission.ratios(priorities, self._starts(rows)))
-        dropped = [*self.columns, *(() if self.numbered else (SEQ,))]
-        rows = rows.drop_columns(dropped)
-        if priorities is not None and slices is not None:
+        dropped = [*self.columns, PART, *(() if self.numbered else (SEQ,))]
+        rows = rows.drop_columns([name for name in dropped if name in rows.column_names])
+        if priorities is not None and slices is not None and self.spec.priority_sql is not None:
             rows = rows.append_column(PRIORITY_CODE, pa.array(priorities))
         told = order.to_bytes() if admission.sheds else None
         rest = None
-        if not is_kept.all():
+        if not pc.all(kept).as_py():
+            is_kept = _mask(kept)
             counts = is_good & ~is_kept & ~out if self.rest_counts else np.zeros_like(is_kept)
             rest = rows.filter(pa.array(counts)) if counts.any() else None
             rows, out = rows.filter(kept), out[is_kept]
         found = Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {}, rest)
         return found if self.needs_history or told is None or slices is None else self._without_shed(found)
 
-    @staticmethod
-    def _without_shed(found: Surveyed) -> Surveyed:
+    def _without_shed(self, found: Surveyed) -> Surveyed:
         """Rows whose fate is known here need not travel: they are counted, and some do, to leave a payload."""
         goes = Tickets.of(found.rows).to_be_shed
         goes[np.flatnonzero(goes)[:SHED_PAYLOADS]] = False
         if not goes.any():
             return found
-        counts = np.bincount(column(found.rows, PRIORITY_CODE).to_numpy()[goes], minlength=len(Priority))
-        by_priority = {priority: count for priority, count in enumerate(counts.tolist()) if count}
-        left_out = dict(Counter(found.left_out) + Counter(by_priority))
+        left_out = dict(Counter(found.left_out) + Counter(by_priority(found.rows, self.spec, goes)))
         rows = found.rows.filter(pa.array(~goes))
         return replace(found, rows=rows, out=found.out[~goes], left_out=left_out)
 
     @staticmethod
     def _arrivals(rows: pa.Table, how: pa.Array, is_good: Bools, first: int) -> Arrivals:
-        arrived = ints(rows, ARRIVED) // MILLISECOND * MILLISECOND
-        numbers = np.arange(first, first + rows.num_rows)
-        every = [arrived, _run_starts(ints(rows, SEQ)), numbers, _times(rows), np.asarray(pc.equal(how, DECLARED))]
-        return Arrivals(*(every if is_good.all() else [values[is_good] for values in every]))
+        seq = ints(rows, SEQ)
+        if PART in rows.column_names:
+            part, number = ints(rows, PART), seq
+        else:
+            part, number = _run_starts(seq), np.arange(first, first + rows.num_rows)
+        found = Arrivals(_arrived(rows), part, number, _times(rows), _mask(pc.equal(how, DECLARED)))
+        return found if is_good.all() else found.where(is_good)
 
     def _priorities(self, rows: pa.Table) -> Priorities | None:
         """None where nothing is ever shed."""
@@ -139,7 +140,7 @@ class Surveying:
             return (self.identity,)
         if self.by_place:
             return (SEQ,)
-        hidden = (SEQ, TS, HOW, DETAIL, KEPT, NOW, PRIORITY, self.weight)
+        hidden = (SEQ, PART, TS, HOW, DETAIL, KEPT, NOW, PRIORITY, self.weight)
         return [name for name in rows.column_names if name not in hidden]
 
     def _starts(self, rows: pa.Table) -> Ints | None:
@@ -166,6 +167,20 @@ def _without_counts(rows: pa.Table) -> tuple[pa.Table, int]:
     return (rows, 0) if not is_count.any() else (rows.filter(pa.array(~is_count)), int(-seq[is_count].sum()))
 
 
+def _arrived(rows: pa.Table) -> Ints:
+    """When each row came, in whole milliseconds."""
+    arrived = ints(rows, ARRIVED)
+    first = arrived[0] // MILLISECOND * MILLISECOND
+    if first == arrived.min() and first == arrived.max():  # dividing each of them takes longer than all the rest
+        return arrived
+    return arrived // MILLISECOND * MILLISECOND
+
+
+def _mask(values: pa.BooleanArray) -> Bools:
+    """Without NULLs; quickly where all is True, as it mostly is."""
+    return np.ones(len(values), np.bool_) if pc.all(values).as_py() else np.asarray(values)
+
+
 def _times(rows: pa.Table) -> Ints:
     times: Ints = column(rows, TS).fill_null(0).to_numpy(zero_copy_only=False)
     return times
@@ -185,5 +200,4 @@ def _spread(tickets: Tickets, is_good: Bools) -> Tickets:
     """Tickets for all rows, those of errors meaning nothing."""
     if is_good.all():
         return tickets
-    places = np.maximum(np.cumsum(is_good) - 1, 0)
-    return Tickets(tickets.slice[places], tickets.before[places], tickets.flags[places])
+    return tickets.at(np.maximum(np.cumsum(is_good) - 1, 0))
