@@ -108,7 +108,7 @@ FILES = st.lists(
 )
 
 
-@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
 @given(FILES)
 def test_random_files_mean_the_same_on_all_roads(
     db_factory: Factory, files: list[tuple[list[bytes], bytes, bytes, bool]]

@@ -10,12 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from eventide.storage.results import Results
 from tests.conftest import DatabaseFactory
 from tests.recovery.idle_writer import SQL
 from tests.recovery.killer import QUICK_JAVA, ROOT
 
 
+@pytest.mark.slow  # an idle decision without a crash is in test_time
 def test_an_idle_decision_survives_the_driver_that_took_it(tmp_path: Path, db_factory: DatabaseFactory) -> None:
     command = [sys.executable, "-m", "tests.recovery.idle_writer", str(tmp_path)]
     done = subprocess.run(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from eventide.spark.local.speed import SWITCH
 from tests.conftest import DatabaseFactory
 
@@ -14,6 +16,7 @@ TESTS = Path(__file__).parents[2]
 CASES = "as_it_comes or (restarting and duplicates) or (row and negative) or (restarting and gap)"
 
 
+@pytest.mark.slow
 def test_part_of_the_suite_with_local_speed_switched_off() -> None:
     """Beside this process, which has a Spark with all of it."""
     files = [TESTS / "spark" / "local" / "as_it_comes.py", TESTS / "spark" / "test_transcripts.py"]
