@@ -37,7 +37,7 @@ _DATE_FORMAT = (
 # What is certain where several events have the same time or price: the columns of which the order of events does not
 # decide. Of q12, whose windows are those of the clock, the sums.
 _CERTAIN = {
-    "q6": [("seller", "expires")],
+    "q6": [("seller",)],
     "q9": [("id", "expires", "price", "bid_dateTime")],
     "q18": [("auction", "bidder", "dateTime")],
     "q19": [("auction", "price", "rank_number")],

@@ -5,7 +5,6 @@ Those that need expressions which only Spark knows are in tests/spark/test_nexma
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -63,27 +62,3 @@ def test_a_query_answers_as_duckdb_does(
     db.tick()
     assert answers.rows(name) > 0
     assert answers.differences(name, db.read(name).arrow()) == []
-
-
-def test_query_6_in_the_words_of_its_authors(answers: Answers, batches: list[list[dict[str, Any]]]) -> None:
-    """A running average over winning bids that still change: Flink has no retractions below OVER."""
-    winning = """
-      SELECT A.id, A.seller, B.price, B.dateTime,
-        ROW_NUMBER() OVER (PARTITION BY A.id, A.seller ORDER BY B.price DESC, B.dateTime) AS rownum
-      FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires"""
-    over = "OVER (PARTITION BY Q.seller ORDER BY Q.dateTime ROWS BETWEEN 10 PRECEDING AND CURRENT ROW)"
-    query = f"SELECT Q.seller, AVG(Q.price) {over} AS avg_price FROM (SELECT * FROM ({winning}) WHERE rownum <= 1) AS Q"
-    db = KernelDatabase()
-    for source, columns in SOURCES.items():
-        db.execute(f"CREATE SOURCE {source} ({columns}, {COMMON})")
-    db.execute(f"CREATE STREAM q6 AS {query.replace('Q.seller,', 'op, Q.seller,', 1)} EMIT CHANGES")
-    for batch in batches:
-        for source in SOURCES:
-            db.write(source, [{**row[source], "dateTime": row["dateTime"]} for row in batch if row[source] is not None])
-        db.tick()
-    counted: Counter[tuple[int, float]] = Counter()
-    for row in db.read("q6"):
-        counted[(row["seller"], round(row["avg_price"], 6))] += row["op"]
-    wanted = Counter((seller, round(price, 6)) for seller, price in answers.asked(query))
-    assert len(wanted) > 10
-    assert {row: count for row, count in counted.items() if count} == dict(wanted)

@@ -1,16 +1,15 @@
--- What the last ten auctions of each seller that have closed brought on average, whenever one more closes. The usual
--- text is a running average over winning bids that still change, which Flink cannot run. Here an auction counts when it
--- has closed: its bids are put into a window at its end. No auction lasts longer than a minute.
+-- What the last auctions of each seller brought on average: a running average over winning bids that still change.
 CREATE STREAM q6 AS
-SELECT seller, expires,
-  AVG(final) OVER (PARTITION BY seller ORDER BY rowtime ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS avg_price
+SELECT op, Q.seller, AVG(Q.price) OVER (PARTITION BY Q.seller ORDER BY Q.dateTime
+  ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS avg_price
 FROM (
-  SELECT id, seller, MAX(price) AS final, MAX(expires) AS expires
+  SELECT seller, price, dateTime
   FROM (
-    SELECT A.id, A.seller, A.expires, B.price
-    FROM auction A JOIN bid B ON A.id = B.auction
-      AND B.dateTime BETWEEN A.dateTime AND A.dateTime + INTERVAL '1' MINUTE
-    WHERE B.dateTime <= A.expires
+    SELECT A.id, A.seller, B.price, B.dateTime,
+      ROW_NUMBER() OVER (PARTITION BY A.id, A.seller ORDER BY B.price DESC, B.dateTime ASC) AS rownum
+    FROM auction A, bid B
+    WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires
   )
-  GROUP BY id, seller, TUMBLE(expires, INTERVAL '1' MILLISECOND)
-);
+  WHERE rownum <= 1
+) Q
+EMIT CHANGES;
