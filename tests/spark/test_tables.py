@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,28 @@ def test_a_table_that_cannot_be_read_anew_keeps_its_last_version_and_says_so(db:
     assert db.metrics()["o"]["tables"]["customers"]["refresh_error"] is None
     with pytest.raises(EventideError, match="the stream o reads the table customers"):
         db.execute("DROP TABLE customers")
+
+
+def test_a_running_stream_finds_new_rows_of_a_table_without_being_asked(db: Database, tmp_path: Path) -> None:
+    path = tmp_path / "customers.csv"
+    path.write_text("c1,Ann\n")
+    db.execute(ORDERS + table("customers", "id STRING, name STRING", path, "csv", ", 'refresh' = '100 milliseconds'"))
+    db.execute("CREATE STREAM o AS SELECT orders.id, name FROM orders LEFT JOIN customers c ON customer = c.id")
+    db.start()
+    names: set[str | None] = set()
+    path.write_text("c1,Bea\n")
+    deadline = time.monotonic() + 500
+    for number in itertools.count():
+        db.write("orders", [(f"o{number}", "c1", "DE", 1000 + number)])
+        names = {row["name"] for row in db.read("o")}
+        if "Bea" in names:
+            break
+        assert time.monotonic() < deadline, names
+        time.sleep(0.2)
+    db.stop()
+    last = max((row for row in db.read("o")), key=lambda row: int(row["id"][1:]))
+    assert last["name"] == "Bea" and names <= {"Ann", "Bea"}
+    assert db.accounting("o")["rows_in"] == number + 1
 
 
 def test_a_batch_that_comes_again_finds_what_it_found(db_factory: DatabaseFactory, tmp_path: Path) -> None:
