@@ -99,6 +99,7 @@ def test_the_truth_is_what_plain_python_finds(window: Any, tmp_path: Path) -> No
     assert len(left) == len(right) and 0.5 < by_hand.rows / len(left) < 2.5, "about one partner for each row"
 
 
+@pytest.mark.slow
 def test_a_session_join_has_all_pairs_of_sessions_that_overlap(tmp_path: Path) -> None:
     workload = replace(SMALL, window=SessionJoin(5))
     files, left, right = rows_of(workload, tmp_path)

@@ -21,6 +21,7 @@ from benchmarks.workloads import Data, Workload
 TINY = Workload("tiny", Data(keys=10), batch_rows=400, warm_batches=1, batches=1, single_rows=1)
 
 
+@pytest.mark.slow
 def test_engines_agree_and_have_all_figures(keep_spark: Any) -> None:
     results, problems = runner.compare_all(
         [TINY], [Eventide(keep_spark), with_rocksdb(keep_spark)], [Limit()], 1, print

@@ -23,6 +23,8 @@ import pytest
 import eventide
 from eventide.connectors.arrow_types import to_arrow
 
+pytestmark = pytest.mark.slow  # hundreds of aggregates; without Spark they are compared in tests/kernels/aggregates
+
 BATCH = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",

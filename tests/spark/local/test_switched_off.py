@@ -27,6 +27,7 @@ def test_part_of_the_suite_with_local_speed_switched_off() -> None:
     assert " passed" in told.stdout and "skipped" not in told.stdout
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_whichever_way_the_switch_is_when_a_batch_runs_again(
     db_factory: DatabaseFactory, tmp_path: Path
 ) -> None:
