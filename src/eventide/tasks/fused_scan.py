@@ -42,6 +42,7 @@ from eventide.tasks.iso_times import iso_times
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines
 from eventide.tasks.messages import Messages
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PRIORITY, UNDECODED, Packing, as_batch
+from eventide.tasks.partition_folders import InFolders
 from eventide.tasks.row_groups import RowGroups
 
 # What a scan returns: packed rows, and lines that Spark must decode.
@@ -134,7 +135,7 @@ class FusedScan:
     row.
     """
 
-    reader: JsonLines | RawLines | CsvLines | RowGroups | Messages
+    reader: JsonLines | RawLines | CsvLines | RowGroups | InFolders | Messages
     resolution: Resolution
     condition: Expression | None
     packed: Packed
@@ -182,7 +183,16 @@ class FusedScan:
             for piece in naming_file(file.path, self._pieces(file)):
                 first = (file.number << _FILE_BITS) + (piece.at if piece.places is None else 0)
                 where = f"{file.path}, from byte {piece.at}"
-                yield Arrival(piece.rows, piece.lines, received, first, where, places=piece.places, whole=piece.whole)
+                yield Arrival(
+                    piece.rows,
+                    piece.lines,
+                    received,
+                    first,
+                    where,
+                    beside=piece.beside,
+                    places=piece.places,
+                    whole=piece.whole,
+                )
 
     def _pieces(self, file: FileRange) -> Iterator[Piece]:
         if os.path.getsize(file.path) and not isinstance(self.reader, Messages):  # an empty file has no rows

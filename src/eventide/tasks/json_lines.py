@@ -44,7 +44,8 @@ class Piece:
     """Rows of a file: decoded, or as lines. `at` orders the pieces of a file, `places` orders their rows if they are
     not consecutive.
 
-    `whole` gives chosen rows with all their columns, where `rows` has only those that are wanted of every row.
+    `whole` gives chosen rows with all their columns, where `rows` has only those that are wanted of every row. `beside`
+    has columns that lines take with them.
     """
 
     at: int
@@ -52,6 +53,7 @@ class Piece:
     lines: list[bytes]
     places: Places | None = None
     whole: Callable[[Mask], pa.Table] | None = None
+    beside: pa.Table | None = None
 
 
 @dataclass(frozen=True)
