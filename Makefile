@@ -46,7 +46,7 @@ test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, 
 
 test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and row by row
 	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime tests/admission
-	@$(WITH_JAVA) $(WITH_SERVERS) $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_SERVERS) scripts/registry.sh && $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 	@$(MAKE) --no-print-directory test-versions
 
 test-cluster: setup ## a real standalone cluster on this machine: a master, two workers, and what may go wrong with them

@@ -1,4 +1,4 @@
-"""Rows as messages of a topic, JSON or Avro, exactly once: the rows of a batch and its number in one transaction.
+"""Rows as messages of a topic, exactly once: the rows of a batch and its number in one transaction.
 
 The number of the next batch is kept as the offset of a consumer group that nobody joins, called like the producer. A
 transaction writes it with the rows, so that both are there or neither is. A new producer first ends what a dead one of
@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from eventide.connectors.files.write import as_json
-from eventide.connectors.kafka.avro import AvroRows, schema_of
+from eventide.connectors.kafka.formats import encoder_of
 from eventide.connectors.kafka.settings import client_settings, timeout_of
 from eventide.errors import OptionError, SinkError
 from eventide.result import Result
@@ -49,8 +49,7 @@ class KafkaSink:
         self._seconds = timeout_of(options)
         self._is_exact = options.get("delivery", "exactly_once") == "exactly_once"
         self._id = f"eventide.{identity}.{name}"
-        is_avro = options.get("format") == "avro"
-        self._avro = AvroRows(name, schema_of(f"sink {name}", options)) if is_avro else None
+        self._encoder = encoder_of(name, options)
         self._json_columns, self._hide = json_columns, hide
         self._opened: _Exact | _AtLeast | None = None
 
@@ -85,7 +84,7 @@ class KafkaSink:
         for row in Result(rows, self._json_columns):
             key = None if self._key is None else row[self._key]
             headers = [header for name in self._headers for header in _headers(name, row[name])]
-            value = as_json(row).encode() if self._avro is None else self._avro.encoded(row)
+            value = as_json(row).encode() if self._encoder is None else self._encoder.encoded(row)
             yield Outgoing(None if key is None else _text(key).encode(), value, headers)
 
     def _failure(self, batch: int, error: KafkaException) -> SinkError:
