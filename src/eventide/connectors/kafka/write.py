@@ -9,6 +9,7 @@ Readers see a batch when it is whole if they read what is committed ('isolation.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +116,7 @@ class _Exact:
         if batch < self._next:
             return
         self._producer.begin_transaction()
-        _produce(self._producer, self._topic, messages)
+        _produce(self._producer, self._topic, messages, self._seconds)
         number = [TopicPartition(self._topic, 0, batch + 1)]
         self._producer.send_offsets_to_transaction(number, self._numbers.consumer_group_metadata(), self._seconds)
         self._producer.commit_transaction(self._seconds)
@@ -135,13 +136,15 @@ class _AtLeast:
 
     def write(self, batch: int, messages: Iterator[Outgoing]) -> None:
         self._failures.clear()
-        _produce(self._producer, self._topic, messages, on_delivery=self._delivered)
-        left = self._producer.flush(self._seconds)
+        try:
+            _produce(self._producer, self._topic, messages, self._seconds, on_delivery=self._delivered)
+            if self._producer.flush(self._seconds):
+                raise KafkaException(_timed_out())
+        except KafkaException:
+            self._producer.purge()
+            raise
         if self._failures:
             raise KafkaException(self._failures[0])
-        if left:
-            self._producer.purge()
-            raise KafkaException(_timed_out())
 
     def _delivered(self, error: Any, _: Any) -> None:
         if error is not None:
@@ -151,13 +154,18 @@ class _AtLeast:
         self._producer.flush(self._seconds)
 
 
-def _produce(producer: Producer, topic: str, messages: Iterator[Outgoing], **more: Any) -> None:
+def _produce(producer: Producer, topic: str, messages: Iterator[Outgoing], seconds: float, **more: Any) -> None:
+    """Raises a KafkaException if the producer's buffer is full, and no room is made for so many seconds."""
     for each in messages:
+        until = None
         while True:
             try:
                 producer.produce(topic, key=each.key, value=each.value, headers=each.headers or None, **more)
                 break
             except BufferError:
+                until = time.monotonic() + seconds if until is None else until
+                if time.monotonic() > until:
+                    raise KafkaException(_timed_out()) from None
                 producer.poll(_FULL)
 
 
