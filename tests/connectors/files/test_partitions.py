@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ def test_a_link_to_a_folder_above_is_refused_rather_than_followed_for_ever(tmp_p
     (tmp_path / "day=1").symlink_to(".")
     with pytest.raises(OptionError, match="named after day"):
         found(tmp_path)
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"k=\xff")).mkdir()
+    with pytest.raises(OptionError, match="is not UTF-8") as raised:
+        found(tmp_path)
+    str(raised.value).encode()
 
 
 def test_partition_folders_below_a_pattern_are_refused(tmp_path: Path) -> None:

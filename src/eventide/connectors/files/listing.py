@@ -7,7 +7,6 @@ meant literally. A folder stands for the files directly in it, or for those in f
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -17,7 +16,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from eventide.connectors.files.partitions import FolderColumns, is_hidden
+from eventide.connectors.files.partitions import FolderColumns, is_file, is_folder, is_hidden, readable
 from eventide.errors import OptionError, SourceError
 
 _MAGIC = frozenset("*?[{\\")
@@ -78,17 +77,17 @@ class Listing:
             child = os.path.join(folder, part)
             return [child] if os.path.exists(child) else []
         matches = name_pattern(part).fullmatch
-        with _readable(folder):
+        with readable(folder):
             names = os.listdir(folder)
         return sorted(os.path.join(folder, name) for name in names if matches(name) and not is_hidden(name))
 
     def _files(self, folder: str, known: Container[str], columns: FolderColumns, level: int) -> Iterator[FoundFile]:
         if not self._watch(folder):
             return
-        with _readable(folder), os.scandir(folder) as entries:
+        with readable(folder), os.scandir(folder) as entries:
             seen = [entry for entry in entries if not is_hidden(entry.name)]
-        files = [entry for entry in seen if _is_file(entry)]
-        folders = columns.below(folder, level, files, [entry for entry in seen if _is_folder(entry)])
+        files = [entry for entry in seen if is_file(entry)]
+        folders = columns.below(folder, level, files, [entry for entry in seen if is_folder(entry)])
         if folders and self._is_pattern:
             raise SourceError(
                 f"{folders[0]} is a partition folder below a pattern",
@@ -180,33 +179,6 @@ def _changed(folder: str) -> int | None:
         return os.stat(folder).st_mtime_ns
     except FileNotFoundError:
         return None
-
-
-@contextlib.contextmanager
-def _readable(folder: str) -> Iterator[None]:
-    try:
-        yield
-    except PermissionError as error:
-        raise SourceError(
-            f"the folder {folder} cannot be read: {error.strerror}", help="let the user who runs the stream read it"
-        ) from None
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    return _leads_somewhere(entry.is_file)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    return _leads_somewhere(entry.is_dir)
-
-
-def _leads_somewhere(asked: Callable[[], bool]) -> bool:
-    try:
-        return asked()
-    except OSError as error:
-        if error.errno != errno.ELOOP:  # a link that leads to itself leads nowhere
-            raise
-        return False
 
 
 def _found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]:

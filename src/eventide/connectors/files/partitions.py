@@ -6,12 +6,14 @@ would leave some of the files out, or not know what their columns are.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from eventide.errors import OptionError
+from eventide.errors import OptionError, SourceError
 from eventide.tasks.folder_names import column_of
 
 _APART = "move one or the other elsewhere: a source reads plain files, or files in folders named after columns"
@@ -66,6 +68,8 @@ class FolderColumns:
 
     def _note(self, path: str, folder: str, level: int) -> None:
         column = column_of(folder)
+        if any(map(_is_no_text, folder)):
+            raise OptionError(f"the name of the folder {path!a} is not UTF-8", help="rename it")
         if not column or (folder.endswith("=") and folder.count("=") == 1):
             raise OptionError(
                 f"the folder {path} names no column, or no value", help="__HIVE_DEFAULT_PARTITION__ stands for NULL"
@@ -75,6 +79,11 @@ class FolderColumns:
         elif level >= len(self.names) or self.names[level].lower() != column.lower():
             others = " and ".join(self.names)
             raise OptionError(f"the folder {path} is named after {column}, and others after {others}", help=_ALIKE)
+
+
+def _is_no_text(character: str) -> bool:
+    """Whether it stands for a byte that is not part of UTF-8, as Python has it in names of files."""
+    return "\udc80" <= character <= "\udcff"
 
 
 def is_hidden(name: str) -> bool:
@@ -90,13 +99,35 @@ def folder_columns(folder: str) -> tuple[str, ...]:
 
 
 def _walk(folder: str, columns: FolderColumns, level: int) -> None:
-    with os.scandir(folder) as entries:
+    with readable(folder), os.scandir(folder) as entries:
         seen = [entry for entry in entries if not is_hidden(entry.name)]
-    files, folders = [], []
-    for entry in seen:
-        if os.path.isdir(entry.path):
-            folders.append(entry)
-        elif os.path.isfile(entry.path):
-            files.append(entry)
+    files, folders = [each for each in seen if is_file(each)], [each for each in seen if is_folder(each)]
     for path in columns.below(folder, level, files, folders):
         _walk(path, columns, level + 1)
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    return _leads_somewhere(entry.is_file)
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    return _leads_somewhere(entry.is_dir)
+
+
+def _leads_somewhere(asked: Callable[[], bool]) -> bool:
+    try:
+        return asked()
+    except OSError as error:
+        if error.errno != errno.ELOOP:  # a link that leads to itself leads nowhere
+            raise
+        return False
+
+
+@contextlib.contextmanager
+def readable(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise SourceError(
+            f"the folder {folder} cannot be read: {error.strerror}", help="let the user who runs the stream read it"
+        ) from None
