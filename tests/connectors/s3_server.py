@@ -1,4 +1,4 @@
-"""An S3 server for the tests: moto's, in memory, on the loopback; scripts/s3.sh fetches it and what Spark needs for it."""
+"""An S3 server for the tests: moto's, in memory, on the loopback; scripts/s3.sh fetches it, and the jars for Spark."""
 
 from __future__ import annotations
 
