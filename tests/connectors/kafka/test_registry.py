@@ -198,7 +198,7 @@ def test_options_that_name_no_registry_are_refused_when_the_statement_is_read(mo
 
 
 def test_a_password_in_clear_is_refused_and_not_repeated() -> None:
-    sql = """CREATE SOURCE s (id INT) WITH ('connector' = 'kafka', 'servers' = 'h:1', 'topic' = 't', 'format' = 'avro',
+    sql = """CREATE SOURCE r (id INT) WITH ('connector' = 'kafka', 'servers' = 'h:1', 'topic' = 't', 'format' = 'avro',
              'avro_registry' = 'http://h:1', 'avro_registry_user' = 'ada', 'avro_registry_password' = '{}')"""
     made = catalog()
     with pytest.raises(OptionError, match="has a password in its option 'avro_registry_password'") as raised:
