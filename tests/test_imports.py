@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),
     "connectors": (
         {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},
-        {"pyspark", "pyarrow", "numpy", "psycopg", "confluent_kafka", "deltalake", "fastavro"},
+        {"pyspark", "pyarrow", "numpy", "psycopg", "confluent_kafka", "deltalake", "fastavro", "google"},
     ),
     "result": ({"errors", "notebook"}, {"pyarrow", "pandas", "matplotlib"}),
     "spark": (

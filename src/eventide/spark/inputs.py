@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
 from eventide.connectors.files import fused as fused_files
-from eventide.connectors.files.read import has_partition_folders
 from eventide.connectors.kafka import fused as fused_topics
 from eventide.connectors.readers import source_frame
 from eventide.connectors.registry import reads
@@ -39,7 +38,6 @@ from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve
 from eventide.tasks.early_shedding import goes_unseen
 from eventide.tasks.fused_scan import FusedScan
 from eventide.tasks.packing import HOW, KEPT, LANE, PACKED, Packing
-from eventide.tasks.row_groups import RowGroups
 
 
 class _Road(Protocol):
@@ -179,7 +177,7 @@ def packed_rows(
         frame = line_scan.scanned(context, source, scan, stream)
     else:
         frame = road.scanned(context.spark, source, input.number, scan, context.scans)
-    if isinstance(scan.reader, RowGroups) or not scan.leaves_lines:
+    if not scan.leaves_lines or (source.connector == "files" and source.options.get("format") == "parquet"):
         return frame.select(*PACKED.names)
     lines = _stepped(context, input.plan, road.decoded(frame, source, scan), guard)
     rows = _to_pack(physical, input.plan, lines, schema, packed, guard)
@@ -193,7 +191,7 @@ def _fusion(context: SourceContext, input: Input) -> Fusion | None:
         return None
     if source.connector == "kafka":
         return input.fusion or _left_to_spark(input)
-    if input.fusion is not None and not has_partition_folders(source.options["path"]):
+    if input.fusion is not None:
         return input.fusion
     if pace_of(source) is None:
         return None

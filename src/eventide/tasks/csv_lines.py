@@ -72,15 +72,24 @@ class CsvLines:
 
     def _values(self, texts: pa.Array, name: str, type: str) -> pa.Array | None:
         """None unless every text is one that both read alike."""
-        if type == "string":
-            return None if name == self.iso and iso_times(texts) is None else texts
-        if type == "timestamp":
-            return None if self.has_format else iso_times(texts)
-        if not pc.all(pc.match_substring_regex(texts, _PLAIN[type]), skip_nulls=True, min_count=0).as_py():
+        if type == "timestamp" and self.has_format:
             return None
-        try:
-            values = texts.cast(TYPES[type])
-        except pa.ArrowInvalid:
+        if name == self.iso and iso_times(texts) is None:
             return None
-        is_zero = type == "double" and pc.any(pc.and_(pc.equal(values, 0.0), pc.starts_with(texts, "-"))).as_py()
-        return None if is_zero else values
+        return plain_values(texts, type)
+
+
+def plain_values(texts: pa.Array, type: str) -> pa.Array | None:
+    """What texts mean in a column of a type of TYPES; None unless all are spelt in the plainest way."""
+    if type == "string":
+        return texts
+    if type == "timestamp":
+        return iso_times(texts)
+    if not pc.all(pc.match_substring_regex(texts, _PLAIN[type]), skip_nulls=True, min_count=0).as_py():
+        return None
+    try:
+        values = texts.cast(TYPES[type])
+    except pa.ArrowInvalid:
+        return None
+    is_zero = type == "double" and pc.any(pc.and_(pc.equal(values, 0.0), pc.starts_with(texts, "-"))).as_py()
+    return None if is_zero else values

@@ -43,6 +43,7 @@ from eventide.tasks.iso_times import iso_times
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines
 from eventide.tasks.messages import Messages
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PART, PRIORITY, UNDECODED, Packing, as_batch
+from eventide.tasks.partition_folders import InFolders
 from eventide.tasks.row_groups import RowGroups
 
 # What a scan returns: packed rows, and lines that Spark must decode.
@@ -88,6 +89,7 @@ class Arrival:
             received,
             before + (piece.at if piece.places is None else 0),
             where,
+            beside=piece.beside,
             places=piece.places,
             whole=piece.whole,
             runs=None if piece.runs is None else before + piece.runs,
@@ -153,7 +155,7 @@ class FusedScan:
     row.
     """
 
-    reader: JsonLines | RawLines | CsvLines | RowGroups | Messages
+    reader: JsonLines | RawLines | CsvLines | RowGroups | InFolders | Messages
     resolution: Resolution
     condition: Expression | None
     packed: Packed

@@ -46,7 +46,8 @@ class Piece:
 
     `whole` gives chosen rows with all their columns, where `rows` has only those that are wanted of every row. `runs`
     says of each row, or of all, where its run begins: no line stands in a run that is left to Spark. Without it a run
-    is what is consecutive. `goes_on`: rows of the next piece may stand between these.
+    is what is consecutive. `goes_on`: rows of the next piece may stand between these. `beside` has columns that lines
+    take with them.
     """
 
     at: int
@@ -56,6 +57,7 @@ class Piece:
     whole: Callable[[Mask], pa.Table] | None = None
     runs: Places | int | None = None
     goes_on: bool = False
+    beside: pa.Table | None = None
 
 
 @dataclass(frozen=True)

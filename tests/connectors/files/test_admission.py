@@ -15,7 +15,7 @@ from eventide.connectors.files import listing as listings
 from eventide.connectors.files.admission import FileAdmission
 from eventide.connectors.files.discoveries import DiscoveryLog
 from eventide.connectors.files.listing import FoundFile, Listing, expand_braces, local_path, name_pattern
-from eventide.errors import CheckpointError, OptionError, SourceError
+from eventide.errors import CheckpointError, OptionError
 
 
 def make(folder: Path, name: str, length: int = 10, modified: float | None = None) -> Path:
@@ -79,12 +79,6 @@ def test_paths_of_other_file_systems_are_refused() -> None:
     assert local_path("file:///data/in") == local_path("file:/data/in") == local_path("/data//in/") == "/data/in"
     with pytest.raises(OptionError, match="s3a://bucket/in"):
         local_path("s3a://bucket/in")
-
-
-def test_partition_folders_are_an_error_rather_than_ignored(tmp_path: Path) -> None:
-    make(tmp_path, "day=1/a.json")
-    with pytest.raises(SourceError, match="day=1"):
-        Listing(str(tmp_path)).new_files(set())
 
 
 def test_a_folder_that_has_not_changed_is_not_read_again(tmp_path: Path) -> None:

@@ -36,12 +36,14 @@ def message(**record: Any) -> bytes:
 
 
 def test_records_become_columns_and_what_is_none_is_told() -> None:
-    from eventide.connectors.kafka.avro import AvroMessages, schema_of
+    from eventide.connectors.kafka.avro import AvroDecoder, schema_of
+    from eventide.connectors.kafka.records import RecordMessages
 
     fields = pa.schema(
         [("id", pa.int32()), ("at", pa.timestamp("us", tz="UTC")), ("tags", pa.string()), ("x", pa.int64())]
     )
-    decode = AvroMessages(schema_of("source s", {"avro_schema": json.dumps(SCHEMA)}), "line", fields)
+    decoder = AvroDecoder(schema_of("source s", {"avro_schema": json.dumps(SCHEMA)}))
+    decode = RecordMessages(decoder, "line", fields)
     good = message(id=7, name="a", at=AT, tags=["p", "q"])
     values = [good, b"\xff", good + b"more", None, message(id=2**40, at=AT)]
     (batch,) = decode(iter([pa.record_batch({"place": list(range(5)), "line": values})]))
@@ -52,9 +54,9 @@ def test_records_become_columns_and_what_is_none_is_told() -> None:
 
 
 def test_rows_become_records_and_one_that_does_not_fit_is_an_error() -> None:
-    from eventide.connectors.kafka.avro import AvroRows, schema_of
+    from eventide.connectors.kafka.avro import AvroEncoder, schema_of
 
-    rows = AvroRows("out", schema_of("sink out", {"avro_schema": json.dumps(SCHEMA)}))
+    rows = AvroEncoder("out", schema_of("sink out", {"avro_schema": json.dumps(SCHEMA)}))
     value = rows.encoded({"id": 7, "name": None, "at": AT, "tags": ["p"]})
     assert value == message(id=7, name=None, at=AT, tags=["p"])
     with pytest.raises(OptionError, match="sink out: a row does not fit the Avro schema"):

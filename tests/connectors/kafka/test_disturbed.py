@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from eventide import Database
 from eventide.errors import EventideError
+from eventide.spark import side_channel
 from tests.conftest import DatabaseFactory
 from tests.connectors.kafka_broker import MISSING, Broker, is_there, running_broker
 
@@ -95,3 +99,47 @@ def test_a_stream_goes_on_while_its_dead_letters_cannot_be_delivered(
     assert [row["v"] for row in db.read("o")] == [0, 1, 2]
     figures = db.metrics()["o"]
     assert figures.get("side_sent_error", 0) == 0 and len(db.side_output("o", "error").fetchall()) == 3
+
+
+@pytest.mark.slow
+def test_dead_letters_beyond_what_may_wait_are_dropped_and_counted_and_the_rest_arrives(
+    own_broker: Broker, db_factory: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker stands still for a while: one batch is on its way, two wait, and the stream goes on."""
+    monkeypatch.setattr(side_channel, "MOST_BATCHES", 2)
+    own_broker.create("dead")
+    db = db_factory()
+    db.execute(f"""
+        CREATE SOURCE s (v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms);
+        CREATE SINK dlq WITH ('connector' = 'kafka', 'servers' = '{own_broker.address}', 'topic' = 'dead',
+            'timeout' = '500 seconds');
+        CREATE STREAM o WITH ('side_output.error.sink' = 'dlq') AS SELECT v FROM s""")
+
+    def feed(number: int) -> None:
+        db.write("s", [{"v": number, "ts": 1}, {"v": number, "ts": 10**17}])
+        db.tick()
+
+    feed(0)
+    await_figures(db, side_sent_error=1)
+    os.kill(own_broker.pid, signal.SIGSTOP)
+    try:
+        feed(1)
+        await_figures(db, side_waiting=0)
+        for number in range(2, 7):
+            feed(number)
+        figures = db.metrics()["o"]
+        assert (figures["side_waiting"], figures["side_dropped_error"], figures["side_sent_error"]) == (2, 3, 1)
+        assert [row["v"] for row in db.read("o")] == list(range(7))
+        assert db.accounting("o")["error"] == 7 == len(db.side_output("o", "error").fetchall())
+    finally:
+        os.kill(own_broker.pid, signal.SIGCONT)
+    await_figures(db, side_sent_error=4)
+    assert db.metrics()["o"]["side_dropped_error"] == 3
+    events = [json.loads(message.value())["original_event"] for message in own_broker.read("dead")]
+    assert sorted(json.loads(event)["v"] if isinstance(event, str) else event["v"] for event in events) == [0, 1, 2, 3]
+
+
+def await_figures(db: Database, **wanted: int) -> None:
+    """Side sinks work beside the batches; a test that waits for ever ends by its timeout."""
+    while {name: db.metrics()["o"].get(name, 0) for name in wanted} != wanted:
+        time.sleep(0.05)

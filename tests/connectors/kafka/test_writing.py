@@ -97,6 +97,18 @@ def test_a_broker_that_is_not_there_is_a_sink_error_without_secrets(broker: Brok
     assert "127.0.0.1:1" in str(raised.value) and "hush" not in str(raised.value)
 
 
+@pytest.mark.parametrize("more", [0, 100])
+def test_a_buffer_that_nobody_empties_is_a_sink_error_when_the_time_is_over(more: int) -> None:
+    """librdkafka by itself would hold messages for five minutes, and take no more while its buffer is full."""
+    pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'eventide[kafka]'")
+    from eventide.connectors.kafka.write import KafkaSink
+
+    options = {"servers": "127.0.0.1:1", "topic": "t", "timeout": "1 second", "delivery": "at_least_once"}
+    out = KafkaSink("out", {**options, "kafka.queue.buffering.max.messages": "5"}, "id")
+    with pytest.raises(SinkError, match="batch 0 could not be written to topic t"):
+        out.write(0, rows(*range(3 + more)))
+
+
 def test_what_is_ours_to_decide_cannot_be_set(broker: Broker) -> None:
     with pytest.raises(OptionError, match=r"'kafka.transactional.id' is set by Eventide"):
         sink(broker, "t", **{"kafka.transactional.id": "x"})

@@ -69,10 +69,12 @@ def _infer(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _open(opening: Opening) -> Sink:
+    from eventide.connectors.files.objects import S3, ObjectsSink
     from eventide.connectors.files.write import FilesSink
 
     options, size = opening.options, opening.options.get("file_size")
-    return FilesSink(
+    make = ObjectsSink if options["path"].startswith(S3) else FilesSink
+    return make(
         options["path"],
         options.get("format", "json"),
         opening.identity,
@@ -120,7 +122,11 @@ FILES = Connector(
     ),
     sink=Writes(
         options={
-            "path": Option(is_required=True, identifies=True, doc="a folder; it is made if there is none"),
+            "path": Option(
+                is_required=True,
+                identifies=True,
+                doc="a folder; it is made if there is none. Or a place in an object store: `s3a://bucket/folder`",
+            ),
             "format": _FORMAT,
             "file_size": Option(
                 "size",

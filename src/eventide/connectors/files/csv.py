@@ -51,13 +51,13 @@ def found_schema(folders: list[StructField]) -> StructType:
 
 
 def rows_of_files(
-    found: DataFrame, source: Source, schema: StructType, folders: list[StructField], columns: Collection[str]
+    found: DataFrame, source: Source, inside: StructType, folders: list[StructField], columns: Collection[str]
 ) -> DataFrame:
-    """The rows of the files that `found` names, with RECEIVED and CORRUPT."""
-    by_folder = {field.name for field in folders}
-    inside = [field for field in schema.fields if field.name not in by_folder]
-    wanted = [field for field in inside if field.name in columns]
-    names = tuple(field.name for field in inside), tuple(field.name for field in wanted)
+    """The rows of the files that `found` names, with RECEIVED and CORRUPT. `inside` are the columns of the files,
+    `folders` others that `found` has.
+    """
+    wanted = [field for field in inside.fields if field.name in columns]
+    names = tuple(inside.names), tuple(field.name for field in wanted)
     files = CsvFiles(form_of(source), source.options.get("header") == "true", *names)
     is_local = re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", source.options["path"]) is None
     content = F.lit(None).cast("binary") if is_local else F.col("content")
@@ -75,7 +75,8 @@ def rows_of_files(
         ]
     )
     rows = given.mapInArrow(_Opened(files), texts)
-    return _typed(rows, schema, folders, wanted, source.options.get("timestamp_format"))
+    beside = [RECEIVED, *[backticked(field.name) for field in folders]]
+    return _typed(rows, inside, wanted, source.options.get("timestamp_format"), beside)
 
 
 def rows_of_records(
@@ -95,7 +96,7 @@ def rows_of_records(
     )
     rows = messages.mapInArrow(_Recorded(CsvFiles(form_of(source), False, *names), line), texts)
     beside = [field.name for field in kept]
-    return _typed(rows, schema, [], wanted, source.options.get("timestamp_format"), beside)
+    return _typed(rows, schema, wanted, source.options.get("timestamp_format"), beside)
 
 
 def rows_of_texts(frame: DataFrame, schema: StructType, columns: Collection[str], source: Source) -> DataFrame:
@@ -113,7 +114,7 @@ def rows_of_texts(frame: DataFrame, schema: StructType, columns: Collection[str]
     kept = [name for name in frame.columns if name != LINE]
     parsed = frame.select(*kept, F.from_json(F.col(LINE).cast("string"), texts).alias(LINE))
     parts = [F.col(f"{LINE}.{backticked(field.name)}") for field in texts.fields]
-    return _typed(parsed.select(*kept, *parts), schema, [], wanted, source.options.get("timestamp_format"), kept)
+    return _typed(parsed.select(*kept, *parts), schema, wanted, source.options.get("timestamp_format"), kept)
 
 
 def reader_of(source: Source, columns: tuple[tuple[str, str], ...], iso: str | None, left_to_spark: bool) -> CsvLines:
@@ -185,28 +186,17 @@ class _Opened:
 
 
 def _typed(
-    rows: DataFrame,
-    schema: StructType,
-    folders: list[StructField],
-    wanted: list[StructField],
-    times: str | None,
-    beside: Collection[str] = (RECEIVED,),
+    rows: DataFrame, schema: StructType, wanted: list[StructField], times: str | None, beside: Collection[str]
 ) -> DataFrame:
-    values = {field.name: _value(F.col(backticked(field.name)), field.dataType, times) for field in wanted}
-    by_folder = {field.name for field in folders}
-    own = [
-        F.col(backticked(field.name))
-        if field.name in by_folder
-        else values.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name)
-        for field in schema.fields
-    ]
+    values = {field.name: value_of(F.col(backticked(field.name)), field.dataType, times) for field in wanted}
+    own = [values.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name) for field in schema.fields]
     misfits = [F.col(backticked(name)).isNotNull() & value.isNull() for name, value in values.items()]
     is_bad = reduce(Column.__or__, misfits, F.coalesce(IS_BAD, F.lit(False)))
     record = F.regexp_replace(RECORD, r"\r?\n\z", "")
     return rows.select(*own, *beside, F.when(is_bad, record).alias(CORRUPT))
 
 
-def _value(text: Column, type: DataType, times: str | None) -> Column:
+def value_of(text: Column, type: DataType, times: str | None = None) -> Column:
     """What a text means in a column of that type; NULL if it means nothing."""
     if isinstance(type, StringType):
         return text

@@ -6,17 +6,21 @@ import base64
 import pickle
 from functools import partial
 
+import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructType
 
 from eventide.connectors import paced_reader
 from eventide.connectors.contract import CORRUPT, PASSED, Scans, hidden, user_schema
 from eventide.connectors.files import data_source as fused_files
 from eventide.connectors.files.csv import reader_of, rows_of_texts
 from eventide.connectors.files.data_source import FusedFiles, ScanSettings
+from eventide.connectors.files.folder_values import with_folder_values
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.listing import local_path
+from eventide.connectors.files.read import folders_named_after_columns
 from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND
 from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
@@ -29,7 +33,10 @@ from eventide.tasks.expressions import columns_of
 from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines, RawLines
 from eventide.tasks.packing import PACKED, Packing, spark_ddl
+from eventide.tasks.partition_folders import FOLDERS, InFolders
 from eventide.tasks.row_groups import RowGroups
+
+_SCANNED = pa.schema([*SCANNED, (FOLDERS, pa.string())])
 
 
 def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan, scans: Scans) -> DataFrame:
@@ -45,7 +52,7 @@ def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan, s
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # another source of this session has registered it
             raise
     text = base64.b64encode(pickle.dumps(_settings(source, number, scan, scans))).decode()
-    return spark.readStream.format(FusedFiles.name()).schema(spark_ddl(SCANNED)).option("settings", text).load()
+    return spark.readStream.format(FusedFiles.name()).schema(spark_ddl(_SCANNED)).option("settings", text).load()
 
 
 def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool) -> FusedScan:
@@ -67,8 +74,23 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
         reader = RowGroups(fusion.columns)
     else:
         reader = JsonLines(fusion.columns, iso, _wanted(fusion, packing))
-    resolution = Resolution(fusion.time, parser, source.max_future_skew)
-    return FusedScan(reader, resolution, fusion.condition, fusion.packed, packing, fusion.identity, numbered, decodes)
+    known = frozenset(map(str.lower, _folder_columns(source))) if decodes else None
+    return FusedScan(
+        InFolders(local_path(source.options["path"]), reader, known),
+        Resolution(fusion.time, parser, source.max_future_skew),
+        fusion.condition,
+        fusion.packed,
+        packing,
+        fusion.identity,
+        numbered,
+        decodes,
+        _SCANNED,
+    )
+
+
+def _folder_columns(source: Source) -> tuple[str, ...]:
+    """The columns after which the folders that are there now are named."""
+    return folders_named_after_columns(source.options["path"])
 
 
 def _wanted(fusion: Fusion, packing: Packing) -> frozenset[str] | None:
@@ -104,8 +126,14 @@ def decoded(frame: DataFrame, source: Source, scan: FusedScan) -> DataFrame:
     Only the columns that the scan reads are decoded.
     """
     schema, passed = user_schema(source), F.when(F.col(ROW).isNull(), F.struct(*PACKED.names)).alias(PASSED)
-    lines = frame.select(passed, "seq", RECEIVED, F.col(ROW).alias(LINE))
+    columns = {name for name, _ in scan.reader.columns}
+    lines = frame.select(passed, "seq", RECEIVED, FOLDERS, F.col(ROW).alias(LINE))
+    named = {name.lower() for name in _folder_columns(source)}
+    inside = StructType([field for field in schema.fields if field.name.lower() not in named])
     decode = rows_of_lines if source.options.get("format", "json") != "csv" else partial(rows_of_texts, source=source)
-    rows = decode(lines, schema=schema, columns={name for name, _ in scan.reader.columns})
+    rows = decode(lines, schema=inside, columns=columns)
+    texts = F.from_json(FOLDERS, "map<string,string>")
+    by_folder = {name: texts[name] for name in schema.names if name not in inside.names}
+    rows = with_folder_values(rows, schema, by_folder, columns)
     own = [F.col(backticked(field.name)) for field in schema.fields]
     return rows.select(*own, *hidden(F.col("seq"), F.col(RECEIVED), F.col(CORRUPT)), PASSED)

@@ -14,11 +14,12 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from eventide.connectors.files.listing import FoundFile, Listing
+from eventide.connectors.files.listing import FoundFile, Listing, local_path
 from eventide.connectors.secrets import Secrets
 from eventide.errors import OptionError
 from eventide.plan.names import quoted
 from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.folder_names import texts_of
 from eventide.tasks.line_blocks import blocks
 
 _FILES = 8  # that are looked at
@@ -36,7 +37,9 @@ _OF_PARQUET = {pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", 
 
 
 def infer(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Name and type of every column. Raises an OptionError if nothing tells."""
+    """Name and type of every column; those that folders are named after come last, as texts. Raises an OptionError if
+    nothing tells.
+    """
     path, format = Secrets("the source", options).options["path"], options.get("format", "json")
     try:
         files = list(islice((file for file in Listing(path).new_files(set()) if file.length), _FILES))
@@ -53,7 +56,10 @@ def infer(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         raise OptionError(
             f"the columns of the files in {path} cannot be inferred: {' '.join(str(error).split())}", help=_DECLARE
         ) from None
-    return tuple((field.name, _type(field.type, format)) for field in schema)
+    inside = tuple((field.name, _type(field.type, format)) for field in schema)
+    own = {name.lower() for name, _ in inside}
+    by_folder = texts_of(local_path(path), files[0].path)
+    return (*inside, *((name, "string") for name in by_folder if name.lower() not in own))
 
 
 _DECLARE = "declare the columns: CREATE SOURCE name (id STRING, ...)"

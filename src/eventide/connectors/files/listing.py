@@ -1,12 +1,12 @@
 """The files that a path names: those in a folder, or those that match a pattern, as in Spark's file source.
 
 A pattern is Hadoop's: `*` and `?` within a name, `[a-c]`, `[^a]`, `{json,csv}`, `\\` before a character that is
-meant literally. A folder stands for the files directly in it. Names that begin with `.` or `_` are not data.
+meant literally. A folder stands for the files directly in it, or for those in folders named `column=value` below it
+(see `partitions`). Names that begin with `.` or `_` are not data, except `_a=b`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -16,6 +16,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from eventide.connectors.files.partitions import FolderColumns, is_file, is_folder, is_hidden, readable
 from eventide.errors import OptionError, SourceError
 
 _MAGIC = frozenset("*?[{\\")
@@ -34,6 +35,7 @@ class Listing:
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self._patterns = [pattern.split("/") for pattern in expand_braces(local_path(path))]
+        self._is_pattern = bool(_MAGIC & set(path))
         self._clock = clock
         self._listed_at = 0.0
         self._folders: dict[str, int] = {}  # what the last listing depended on, with the time of its last change
@@ -64,8 +66,8 @@ class Listing:
             paths = [match for path in paths for match in self._children(path, part)]
         for path in paths:
             if os.path.isdir(path):
-                yield from self._files(path, known)
-            elif path not in known and not _is_hidden(os.path.basename(path)):
+                yield from self._files(path, known, FolderColumns(), 0)
+            elif path not in known and not is_hidden(os.path.basename(path)):
                 yield from _found(path, partial(os.stat, path))
 
     def _children(self, folder: str, part: str) -> list[str]:
@@ -75,27 +77,28 @@ class Listing:
             child = os.path.join(folder, part)
             return [child] if os.path.exists(child) else []
         matches = name_pattern(part).fullmatch
-        with _readable(folder):
+        with readable(folder):
             names = os.listdir(folder)
-        return sorted(os.path.join(folder, name) for name in names if matches(name) and not _is_hidden(name))
+        return sorted(os.path.join(folder, name) for name in names if matches(name) and not is_hidden(name))
 
-    def _files(self, folder: str, known: Container[str]) -> Iterator[FoundFile]:
+    def _files(self, folder: str, known: Container[str], columns: FolderColumns, level: int) -> Iterator[FoundFile]:
         if not self._watch(folder):
             return
-        prefix = folder if folder.endswith("/") else folder + "/"
-        with _readable(folder), os.scandir(folder) as entries:
-            for entry in entries:
-                path = prefix + entry.name
-                if path in known or _is_hidden(entry.name):
-                    continue
-                if _is_file(entry):
-                    yield from _found(path, entry.stat)
-                elif "=" in entry.name and entry.is_dir():
-                    raise SourceError(
-                        f"{path} is a partition folder that appeared after the stream began to read files by itself",
-                        help="name the folders by a pattern, or start anew with 'fused_scan' = 'false' and "
-                        "without target_latency",
-                    )
+        with readable(folder), os.scandir(folder) as entries:
+            seen = [entry for entry in entries if not is_hidden(entry.name)]
+        files = [entry for entry in seen if is_file(entry)]
+        folders = columns.below(folder, level, files, [entry for entry in seen if is_folder(entry)])
+        if folders and self._is_pattern:
+            raise SourceError(
+                f"{folders[0]} is a partition folder below a pattern",
+                help="name the folder above it, without a pattern; or name the folders themselves by one",
+            )
+        for entry in files:
+            path = os.path.join(folder, entry.name)
+            if path not in known:
+                yield from _found(path, entry.stat)
+        for path in folders:
+            yield from self._files(path, known, columns, level + 1)
 
     def _watch(self, folder: str) -> bool:
         """Note the folder's time before reading it, so that changes made meanwhile are seen next time; False if it is
@@ -171,34 +174,11 @@ def name_pattern(part: str) -> re.Pattern[str]:
     return re.compile("".join(made), re.DOTALL)
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith((".", "_")) or name.endswith("._COPYING_")
-
-
 def _changed(folder: str) -> int | None:
     try:
         return os.stat(folder).st_mtime_ns
     except FileNotFoundError:
         return None
-
-
-@contextlib.contextmanager
-def _readable(folder: str) -> Iterator[None]:
-    try:
-        yield
-    except PermissionError as error:
-        raise SourceError(
-            f"the folder {folder} cannot be read: {error.strerror}", help="let the user who runs the stream read it"
-        ) from None
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError as error:
-        if error.errno != errno.ELOOP:  # a link that leads to itself leads nowhere
-            raise
-        return False
 
 
 def _found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]:

@@ -12,7 +12,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from eventide.connectors.contract import CORRUPT, RECEIVED, SourceContext, user_schema, with_hidden
 from eventide.connectors.files import csv
+from eventide.connectors.files.folder_values import with_folder_values
 from eventide.connectors.files.lines import LINE, rows_of_lines
+from eventide.connectors.files.partitions import folder_columns
 from eventide.errors import OptionError
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
@@ -33,24 +35,30 @@ def load(context: SourceContext, source: Source, columns: Collection[str]) -> Da
     """The source's rows; of its columns only `columns` are decoded and judged."""
     schema, path = user_schema(source), source.options["path"]
     check_files(context, source)
+    names = _folder_columns(context, path, schema)
+    folders = [StructField(name, StringType()) for name in names]
+    inside = StructType([field for field in schema.fields if field.name not in names])
     match source.options.get("format", "json"):
         case "parquet":
-            rows = _reader(context, source, "parquet").schema(schema).load(path)
-            return _with_readable_texts(_unless_misplaced(rows, source), schema, columns)
+            texts = {field.name: field for field in folders}
+            asked = StructType([texts.get(field.name, field) for field in schema.fields])
+            found = _unless_misplaced(_reader(context, source, "parquet").schema(asked).load(path), source)
+            rows = _with_readable_texts(found, inside, texts, columns)
         case "csv":
-            folders = _folder_columns(context, path, schema)
             found = _reader(context, source, "binaryFile").schema(csv.found_schema(folders)).load(path)
-            rows = csv.rows_of_files(_unless_misplaced(found, source), source, schema, folders, columns)
-            return with_hidden(rows, schema, F.col(RECEIVED), F.col(CORRUPT))
+            rows = csv.rows_of_files(_unless_misplaced(found, source), source, inside, folders, columns)
         case _:
-            found, folders = found_lines(context, source)
-            return _with_rows_of_lines(found, schema, folders, columns)
+            rows = rows_of_lines(found_lines(context, source)[0], inside, columns)
+    rows = with_folder_values(rows, schema, {name: F.col(backticked(name)) for name in names}, columns)
+    return with_hidden(rows, schema, F.col(RECEIVED), F.col(CORRUPT))
 
 
 def found_lines(context: SourceContext, source: Source) -> tuple[DataFrame, list[StructField]]:
-    """The lines of all files, each with RECEIVED and the columns whose values are in the names of folders; these."""
+    """The lines of all files, each with RECEIVED and the texts of columns whose values are in the names of folders;
+    these.
+    """
     path = source.options["path"]
-    folders = _folder_columns(context, path, user_schema(source))
+    folders = [StructField(name, StringType()) for name in _folder_columns(context, path, user_schema(source))]
     schema = StructType([StructField(LINE, StringType()), *folders])
     found = _unless_misplaced(_reader(context, source, "text").schema(schema).load(path), source)
     return found.select(LINE, *[backticked(field.name) for field in folders], _taken_at().alias(RECEIVED)), folders
@@ -69,27 +77,20 @@ def _taken_at() -> Column:
     return F.unix_micros(F.col("_metadata.file_modification_time"))
 
 
-def _with_rows_of_lines(
-    lines: DataFrame, schema: StructType, folders: list[StructField], columns: Collection[str]
+def _with_readable_texts(
+    rows: DataFrame, inside: StructType, folders: Collection[str], columns: Collection[str]
 ) -> DataFrame:
-    by_folder = {field.name for field in folders}
-    inside = StructType([field for field in schema.fields if field.name not in by_folder])
-    return with_hidden(rows_of_lines(lines, inside, columns), schema, F.col(RECEIVED), F.col(CORRUPT))
-
-
-def _with_readable_texts(rows: DataFrame, schema: StructType, columns: Collection[str]) -> DataFrame:
     """A row with a text that is not UTF-8 did not decode; see `tasks.fused_scan` for the same in words of Arrow."""
-    texts = [field.name for field in schema.fields if isinstance(field.dataType, StringType) and field.name in columns]
+    texts = [field.name for field in inside.fields if isinstance(field.dataType, StringType) and field.name in columns]
     wrong = [F.when(~F.is_valid_utf8(backticked(name)), not_utf8(name, F.col(backticked(name)))) for name in texts]
-    corrupt = F.coalesce(*wrong) if wrong else F.lit(None)
+    corrupt = F.coalesce(*wrong) if wrong else F.lit(None).cast("string")
     own = [
         (F.make_valid_utf8(backticked(field.name)) if field.name in texts else F.col(backticked(field.name))).alias(
             field.name
         )
-        for field in schema.fields
+        for field in inside.fields
     ]
-    rows = rows.select(*own, _taken_at().alias(RECEIVED), corrupt.alias(CORRUPT))
-    return with_hidden(rows, schema, F.col(RECEIVED), F.col(CORRUPT))
+    return rows.select(*own, *map(backticked, folders), _taken_at().alias(RECEIVED), corrupt.alias(CORRUPT))
 
 
 def not_utf8(name: str, text: Column) -> Column:
@@ -116,31 +117,19 @@ def check_folder(source: str, path: str) -> None:
         raise OptionError(
             f"source {source}: the path {path} does not exist", help="create the folder first; files may follow later"
         )
-    misplaced = beside_partition_folders(path)
-    if misplaced is not None:
-        raise OptionError(
-            f"source {source}: {misplaced[0]} lies beside the partition folder {misplaced[1]}", help=_APART
-        )
+    try:
+        folders_named_after_columns(path)
+    except OptionError as error:
+        raise OptionError(f"source {source}: {error.message}", help=error.help) from None
 
 
-_APART = "move one or the other elsewhere: a source reads plain files, or files in folders named after columns"
+def folders_named_after_columns(path: str) -> tuple[str, ...]:
+    """The columns after which the folders below a local folder are named; () for another path.
 
-
-def has_partition_folders(path: str) -> bool:
-    """Whether it contains folders named `column=value`, which Spark's reader turns into columns."""
+    Raises an OptionError if they are not named alike, or plain files lie beside them.
+    """
     folder = _folder(path)
-    return folder is not None and any(_is_partition(entry) for entry in folder.iterdir())
-
-
-def beside_partition_folders(path: str) -> tuple[Path, Path] | None:
-    """A plain file and a partition folder that lie side by side, if there are any."""
-    folder = _folder(path)
-    if folder is None:
-        return None
-    entries = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "_"))]
-    partition = next((entry for entry in entries if _is_partition(entry)), None)
-    plain = None if partition is None else next((entry for entry in entries if entry.is_file()), None)
-    return None if partition is None or plain is None else (plain, partition)
+    return () if folder is None else folder_columns(str(folder))
 
 
 def _folder(path: str) -> Path | None:
@@ -148,16 +137,14 @@ def _folder(path: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _is_partition(entry: Path) -> bool:
-    return "=" in entry.name and entry.is_dir()
-
-
-def _folder_columns(context: SourceContext, path: str, schema: StructType) -> list[StructField]:
+def _folder_columns(context: SourceContext, path: str, schema: StructType) -> list[str]:
     """The declared columns whose values are in the names of folders."""
-    if _folder(path) is not None and not has_partition_folders(path):
-        return []
-    found = {name.lower() for name in context.spark.read.format("text").options(**_LOCAL).load(path).columns[1:]}
-    return [field for field in schema.fields if field.name.lower() in found]
+    if _folder(path) is not None:
+        found = {name.lower() for name in folders_named_after_columns(path)}
+    else:
+        read = context.spark.read.format("text").options(**_LOCAL).load(path)
+        found = {name.lower() for name in read.columns[1:]}
+    return [name for name in schema.names if name.lower() in found]
 
 
 def _check_names(source: str, path: str) -> None:
@@ -168,13 +155,18 @@ def _check_names(source: str, path: str) -> None:
             raise OptionError(f"source {source}: {file} cannot be read by Spark", help=_RENAME)
 
 
+_LATER = (
+    "lies in a partition folder that has come since the stream started; move it elsewhere, or start the stream again"
+)
+
+
 def _unless_misplaced(found: DataFrame, source: Source) -> DataFrame:
     """A partition folder that comes later would be read without its column: then the stream stops."""
     path = source.options["path"]
     folder = _folder(path)
-    if folder is None or "=" in folder.name or has_partition_folders(path):
+    if folder is None or "=" in folder.name or folders_named_after_columns(path):
         return found
     file = F.col("_metadata.file_path")
-    message = F.concat(F.lit(f"source {source.name}: "), file, F.lit(f" lies beside plain files; {_APART}"))
+    message = F.concat(F.lit(f"source {source.name}: "), file, F.lit(f" {_LATER}"))
     is_misplaced = file.contains("=") & file.rlike("=[^/]*/[^/]*$")  # the first is much cheaper, and says no
     return found.where(F.when(is_misplaced, F.raise_error(message).cast("boolean")).otherwise(F.lit(True)))

@@ -1,4 +1,5 @@
-"""Messages in Avro's binary form, with one schema for all of them; a message holds the record alone.
+"""Messages in Avro's binary form, with one schema for all of them; a message holds the record alone. With a registry:
+`registry`.
 
 The schema is given as JSON, or as the path of a file that holds it.
 """
@@ -7,15 +8,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from eventide.connectors.contract import CORRUPT
-from eventide.connectors.files.write import as_json
 from eventide.errors import EnvironmentError, OptionError
 
 SCHEMA = "avro_schema"
@@ -48,54 +45,28 @@ _HELP = "write the schema as JSON, or the path of a file that holds it"
 
 
 @dataclass(frozen=True)
-class AvroMessages:
-    """mapInArrow function: messages → their fields, and CORRUPT, with the other columns beside them.
-
-    `fields` are those of the record that are wanted, with the types that they are declared as.
-    """
+class AvroDecoder:
+    """One record per message, all of one schema."""
 
     schema: Any
-    line: str
-    fields: pa.Schema
+    form = "Avro of this schema"
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            decoded = [self._decoded(value) for value in batch.column(self.line).to_pylist()]
-            others = batch.drop_columns([self.line])
-            columns = [self._column(decoded, field) for field in self.fields]
-            corrupt = pa.array([problem for _, problem in decoded], pa.string())
-            names = [*others.schema.names, *self.fields.names, CORRUPT]
-            yield pa.RecordBatch.from_arrays([*others.columns, *columns, corrupt], names=names)
+    def record(self, value: bytes) -> Mapping[str, Any]:
+        return record_of(io.BytesIO(value), self.schema)
 
-    def _decoded(self, value: bytes | None) -> tuple[dict[str, Any], str | None]:
-        """The record, and what is wrong with it."""
-        import fastavro
 
-        if value is None:
-            return {}, "a message without content"
-        stream = io.BytesIO(value)
-        try:
-            record = fastavro.schemaless_reader(stream, self.schema, None)
-            if not isinstance(record, dict) or stream.tell() != len(value):
-                raise ValueError("there is more than one record")
-            fitted = {field.name: self._fitted(record.get(field.name), field.type) for field in self.fields}
-        except Exception as error:
-            return {}, f"not Avro of this schema ({type(error).__name__}: {error}): {value[:100].hex()}"
-        return fitted, None
+def record_of(stream: io.BytesIO, written: Any, read: Any = None) -> Mapping[str, Any]:
+    """The one record of a stream, `written` with a schema; with another one to `read` it, as Avro's rules say."""
+    import fastavro
 
-    @staticmethod
-    def _fitted(value: Any, kind: pa.DataType) -> Any:
-        """The value if it fits its column; raises if it does not."""
-        if value is not None and pa.types.is_string(kind) and not isinstance(value, str):
-            value = value.decode() if isinstance(value, bytes) else as_json(value)
-        return pa.scalar(value, kind).as_py() if value is not None else None
-
-    def _column(self, decoded: list[tuple[dict[str, Any], str | None]], field: pa.Field) -> pa.Array:
-        return pa.array([record.get(field.name) for record, _ in decoded], field.type)
+    record = fastavro.schemaless_reader(stream, written, read)
+    if not isinstance(record, dict) or stream.read(1):
+        raise ValueError("there is more than one record")
+    return record
 
 
 @dataclass(frozen=True)
-class AvroRows:
+class AvroEncoder:
     """Rows as messages."""
 
     sink: str

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from eventide.connectors.declaration import Connector, Family, Opening, Option, Promise, Reads, Writes
 from eventide.connectors.files.connector import CSV
 from eventide.connectors.kafka.settings import FAMILY, TIMEOUT, check_installed, client_settings
-from eventide.errors import OptionError
 
 if TYPE_CHECKING:
     from eventide.connectors.sink import Sink
@@ -21,7 +20,22 @@ _CLIENT = Family(
     "`'kafka.sasl.password' = '${env:KAFKA_PASSWORD}'` ([secrets](../sql.md#secrets))",
     secrets=r".*(password|secret|\.pem|sasl\.jaas\.config)",
 )
-_AVRO = Option(only_format="avro", doc="the schema of messages as JSON, or the path of a file that holds it")
+_REGISTRY: Mapping[str, Option] = {
+    "avro_registry": Option(
+        only_format="avro",
+        doc="the address of a schema registry that answers as Confluent's does; messages then begin with the number of "
+        "their schema",
+    ),
+    "avro_registry_user": Option(only_format="avro", doc="who asks the registry"),
+    "avro_registry_password": Option(only_format="avro", is_secret=True, doc="the user's"),
+}
+_PROTOBUF: Mapping[str, Option] = {
+    "protobuf_descriptor": Option(
+        only_format="protobuf",
+        doc="the path of a file that `protoc --include_imports --descriptor_set_out=FILE` has written",
+    ),
+    "protobuf_message": Option(only_format="protobuf", doc="the full name of the message: `shop.Click`"),
+}
 _TIMEOUT = Option("span", default=TIMEOUT, doc="for how long the brokers may be silent")
 _SERVERS = Option(is_required=True, doc="brokers to begin with: `host:port, host:port`")
 
@@ -40,12 +54,19 @@ _SOURCE: Mapping[str, Option] = {
     ),
     "format": Option(
         "choice",
-        ("json", "csv", "avro", "raw"),
+        ("json", "csv", "avro", "protobuf", "raw"),
         default="json",
         doc="`json`: an object per message, or an array of them; `csv`: a record per message; `avro`: a record in "
-        "Avro's binary form, without a registry's header; `raw`: the message as one column, `STRING` or `BINARY`",
+        "Avro's binary form, with 'avro_registry' behind the number of its schema; `protobuf`: a message of "
+        "Protocol Buffers; `raw`: the message as one column, `STRING` or `BINARY`",
     ),
-    "avro_schema": _AVRO,
+    "avro_schema": Option(
+        only_format="avro",
+        doc="the schema of messages as JSON, or the path of a file that holds it; with a registry: the schema as which "
+        "messages of older and newer ones are read, or none",
+    ),
+    **_REGISTRY,
+    **_PROTOBUF,
     **CSV,
     "start": Option(
         "position",
@@ -83,9 +104,19 @@ _SINK: Mapping[str, Option] = {
     "topic": Option(is_required=True, identifies=True, doc="must exist, or the brokers must make it"),
     "key": Option(doc="the column whose text is the key of the message; none: no key"),
     "format": Option(
-        "choice", ("json", "avro"), default="json", doc="`json`: an object per row; `avro`: Avro's binary form"
+        "choice",
+        ("json", "avro", "protobuf"),
+        default="json",
+        doc="`json`: an object per row; `avro`: Avro's binary form; `protobuf`: that of Protocol Buffers",
     ),
-    "avro_schema": _AVRO,
+    "avro_schema": Option(
+        only_format="avro",
+        doc="the schema of messages as JSON, or the path of a file that holds it; it is registered where there is a "
+        "registry, whose newest schema counts without it",
+    ),
+    **_REGISTRY,
+    "avro_subject": Option(only_format="avro", doc="under which the registry has the schema; default: `TOPIC-value`"),
+    **_PROTOBUF,
     "headers": Option(
         doc="columns whose values are headers of the message, named after them: texts as they are, bytes as they are, "
         "others as JSON; of a MAP every entry. NULL is no header"
@@ -106,12 +137,9 @@ def _check(what: str, options: Mapping[str, str]) -> None:
         from eventide.connectors.kafka.offsets import parse_partitions
 
         parse_partitions(options["partitions"])
-    if options.get("format") == "avro":
-        if "avro_schema" not in options:
-            raise OptionError(f"{what}: 'format' is avro, so it needs 'avro_schema'", help="add 'avro_schema' = '...'")
-        from eventide.connectors.kafka.avro import schema_of
+    from eventide.connectors.kafka.formats import check_format
 
-        schema_of(what, options)
+    check_format(what, options)
 
 
 def _ready(source: Source) -> None:

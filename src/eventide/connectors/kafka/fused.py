@@ -17,9 +17,10 @@ from eventide.connectors.files.csv import rows_of_records
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.read import not_utf8
 from eventide.connectors.kafka import data_source
-from eventide.connectors.kafka.avro import AvroMessages, schema_of
 from eventide.connectors.kafka.data_source import SETTINGS, FusedTopics, TopicSettings
+from eventide.connectors.kafka.formats import decoder_of
 from eventide.connectors.kafka.offsets import TopicChoice, parse_partitions
+from eventide.connectors.kafka.records import RecordMessages
 from eventide.connectors.kafka.settings import check_installed, client_settings, timeout_of
 from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND
@@ -114,18 +115,18 @@ def _content(messages: DataFrame, source: Source, content: StructType, columns: 
     match source.options.get("format", "json"):
         case "raw":
             return _raw(messages, content)
-        case "avro":
-            return _avro(messages, source, content, columns)
+        case "avro" | "protobuf":
+            return _records(messages, source, content, columns)
         case "csv":
             return rows_of_records(messages, LINE, source, content, columns)
         case _:
             return rows_of_lines(messages, content, columns)
 
 
-def _avro(messages: DataFrame, source: Source, content: StructType, columns: set[str]) -> DataFrame:
+def _records(messages: DataFrame, source: Source, content: StructType, columns: set[str]) -> DataFrame:
     wanted = StructType([field for field in content.fields if field.name in columns])
     kept = [field for field in messages.schema.fields if field.name != LINE]
-    decode = AvroMessages(schema_of(f"source {source.name}", source.options), LINE, to_arrow_schema(wanted))
+    decode = RecordMessages(decoder_of(f"source {source.name}", source.options), LINE, to_arrow_schema(wanted))
     rows = messages.mapInArrow(decode, StructType([*kept, *wanted.fields, StructField(CORRUPT, StringType())]))
     unused = [F.lit(None).cast(field.dataType).alias(field.name) for field in content.fields if field not in wanted]
     return rows.select("*", *unused)

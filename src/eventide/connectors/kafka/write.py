@@ -1,4 +1,4 @@
-"""Rows as messages of a topic, JSON or Avro, exactly once: the rows of a batch and its number in one transaction.
+"""Rows as messages of a topic, exactly once: the rows of a batch and its number in one transaction.
 
 The number of the next batch is kept as the offset of a consumer group that nobody joins, called like the producer. A
 transaction writes it with the rows, so that both are there or neither is. A new producer first ends what a dead one of
@@ -9,6 +9,7 @@ Readers see a batch when it is whole if they read what is committed ('isolation.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from eventide.connectors.files.write import as_json
-from eventide.connectors.kafka.avro import AvroRows, schema_of
+from eventide.connectors.kafka.formats import encoder_of
 from eventide.connectors.kafka.settings import client_settings, timeout_of
 from eventide.errors import OptionError, SinkError
 from eventide.result import Result
@@ -49,8 +50,7 @@ class KafkaSink:
         self._seconds = timeout_of(options)
         self._is_exact = options.get("delivery", "exactly_once") == "exactly_once"
         self._id = f"eventide.{identity}.{name}"
-        is_avro = options.get("format") == "avro"
-        self._avro = AvroRows(name, schema_of(f"sink {name}", options)) if is_avro else None
+        self._encoder = encoder_of(name, options)
         self._json_columns, self._hide = json_columns, hide
         self._opened: _Exact | _AtLeast | None = None
 
@@ -85,7 +85,7 @@ class KafkaSink:
         for row in Result(rows, self._json_columns):
             key = None if self._key is None else row[self._key]
             headers = [header for name in self._headers for header in _headers(name, row[name])]
-            value = as_json(row).encode() if self._avro is None else self._avro.encoded(row)
+            value = as_json(row).encode() if self._encoder is None else self._encoder.encoded(row)
             yield Outgoing(None if key is None else _text(key).encode(), value, headers)
 
     def _failure(self, batch: int, error: KafkaException) -> SinkError:
@@ -116,7 +116,7 @@ class _Exact:
         if batch < self._next:
             return
         self._producer.begin_transaction()
-        _produce(self._producer, self._topic, messages)
+        _produce(self._producer, self._topic, messages, self._seconds)
         number = [TopicPartition(self._topic, 0, batch + 1)]
         self._producer.send_offsets_to_transaction(number, self._numbers.consumer_group_metadata(), self._seconds)
         self._producer.commit_transaction(self._seconds)
@@ -136,13 +136,15 @@ class _AtLeast:
 
     def write(self, batch: int, messages: Iterator[Outgoing]) -> None:
         self._failures.clear()
-        _produce(self._producer, self._topic, messages, on_delivery=self._delivered)
-        left = self._producer.flush(self._seconds)
+        try:
+            _produce(self._producer, self._topic, messages, self._seconds, on_delivery=self._delivered)
+            if self._producer.flush(self._seconds):
+                raise KafkaException(_timed_out())
+        except KafkaException:
+            self._producer.purge()
+            raise
         if self._failures:
             raise KafkaException(self._failures[0])
-        if left:
-            self._producer.purge()
-            raise KafkaException(_timed_out())
 
     def _delivered(self, error: Any, _: Any) -> None:
         if error is not None:
@@ -152,13 +154,18 @@ class _AtLeast:
         self._producer.flush(self._seconds)
 
 
-def _produce(producer: Producer, topic: str, messages: Iterator[Outgoing], **more: Any) -> None:
+def _produce(producer: Producer, topic: str, messages: Iterator[Outgoing], seconds: float, **more: Any) -> None:
+    """Raises a KafkaException if the producer's buffer is full, and no room is made for so many seconds."""
     for each in messages:
+        until = None
         while True:
             try:
                 producer.produce(topic, key=each.key, value=each.value, headers=each.headers or None, **more)
                 break
             except BufferError:
+                until = time.monotonic() + seconds if until is None else until
+                if time.monotonic() > until:
+                    raise KafkaException(_timed_out()) from None
                 producer.poll(_FULL)
 
 

@@ -1,0 +1,119 @@
+"""Files in an object store, read by Spark and written by the sink: a real S3 interface, and a Spark with its jars."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventide.connectors.files.objects import ObjectsSink
+from eventide.errors import OptionError, SinkError
+from tests.connectors.s3_server import S3Server
+
+ROWS = pa.table({"k": ["a", "b"], "v": [1, 2]})
+
+
+@pytest.fixture
+def reached(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3
+
+
+def objects(server: S3Server, place: str) -> dict[str, bytes]:
+    from pyarrow import fs
+
+    found = server.files.get_file_info(fs.FileSelector(place, recursive=True))
+    return {
+        info.path.removeprefix(f"{place}/"): server.files.open_input_file(info.path).read()
+        for info in found
+        if info.type == fs.FileType.File
+    }
+
+
+def put(server: S3Server, path: str, text: str) -> None:
+    with server.files.open_output_stream(path) as stream:
+        stream.write(text.encode())
+
+
+def test_a_batch_is_one_object_and_replaces_itself(reached: S3Server) -> None:
+    bucket = reached.new_bucket()
+    for sink in (ObjectsSink(f"s3a://{bucket}/out/", "json", "id") for _ in range(2)):
+        sink.write(0, ROWS)
+        sink.write(1, ROWS.slice(0, 0))
+        sink.write(2, ROWS.slice(1))
+        sink.close()
+    assert objects(reached, f"{bucket}/out") == {
+        "part-id-0000000000.json": b'{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n',
+        "part-id-0000000002.json": b'{"k": "b", "v": 2}\n',
+    }
+
+
+def test_every_format_can_be_read_back(reached: S3Server) -> None:
+    bucket = reached.new_bucket()
+    for format in ("csv", "parquet"):
+        ObjectsSink(f"s3a://{bucket}", format, "id").write(0, ROWS)
+    found = objects(reached, bucket)
+    assert found["part-id-0000000000.csv"] == b'"k","v"\n"a",1\n"b",2\n'
+    assert pq.read_table(pa.BufferReader(found["part-id-0000000000.parquet"])) == ROWS
+
+
+def test_a_bucket_that_is_not_there_is_a_sink_error(reached: S3Server) -> None:
+    with pytest.raises(SinkError, match=r"s3a://nowhere/out/part-id-0000000000.json could not be written"):
+        ObjectsSink("s3a://nowhere/out", "json", "id").write(0, ROWS)
+
+
+def test_what_an_object_store_cannot_do_is_refused() -> None:
+    with pytest.raises(OptionError, match="'file_size' is for folders"):
+        ObjectsSink("s3a://bucket/out", "json", "id", file_size=1000)
+    for uri, told in (("s3a://", "names no bucket"), ("s3a://key:hush@bucket/out", "no place for credentials")):
+        with pytest.raises(OptionError, match=told) as raised:
+            ObjectsSink(uri, "json", "id")
+        assert "hush" not in str(raised.value)
+
+
+PROGRAM = """
+import json, sys
+import eventide
+
+settings, bucket, checkpoint = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
+with eventide.connect(checkpoint, conf=settings, master="local[2]") as db:
+    db.execute(f'''
+        CREATE SOURCE IF NOT EXISTS s (day STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms)
+        WITH ('connector' = 'files', 'path' = 's3a://{bucket}/in');
+        CREATE STREAM IF NOT EXISTS o AS SELECT day, v FROM s;
+        CREATE SINK IF NOT EXISTS out FROM o WITH ('connector' = 'files', 'path' = 's3a://{bucket}/out')
+    ''')
+    db.tick()
+    print(json.dumps({"explained": db.explain("o"), "errors": [row["error_detail"] for row in db.side_output("o")]}))
+"""
+
+
+@pytest.mark.slow
+def test_a_stream_from_a_bucket_to_a_bucket_goes_on_after_a_restart(reached: S3Server, tmp_path: Path) -> None:
+    bucket = reached.new_bucket()
+    root = Path(__file__).parent.parent.parent
+
+    def run() -> dict[str, Any]:
+        command = [sys.executable, "-c", PROGRAM, json.dumps(reached.spark_settings), bucket, str(tmp_path / "c")]
+        environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+        return told
+
+    put(reached, f"{bucket}/in/day=1/a.json", '{"v": 1, "ts": 1000}\nnonsense\n')
+    first = run()
+    assert first["errors"] == ["nonsense"]
+    assert "the files are not on a local or mounted file system" in first["explained"]
+    put(reached, f"{bucket}/in/day=2%2F3/b.json", '{"v": 2, "ts": 1000}')
+    run()
+    rows = [json.loads(line) for content in objects(reached, f"{bucket}/out").values() for line in content.splitlines()]
+    assert sorted((row["day"], row["v"]) for row in rows) == [("1", 1), ("2/3", 2)]
