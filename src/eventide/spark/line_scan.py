@@ -20,9 +20,10 @@ from eventide.connectors.files.read import check_files, found_lines
 from eventide.errors import EngineError
 from eventide.plan.logical import Source
 from eventide.spark.batch_facts import told
-from eventide.tasks.fused_scan import SCANNED, Arrival, FusedScan
+from eventide.tasks.fused_scan import Arrival, FusedScan
 from eventide.tasks.json_lines import JsonLines
 from eventide.tasks.packing import spark_ddl
+from eventide.tasks.partition_folders import InFolders
 
 _TASK_BITS = 40  # in an order of arrival: the place in the task is below them, the task's number above
 
@@ -64,11 +65,12 @@ def has_all_columns(context: SourceContext, source: Source) -> bool:
 
 def scanned(context: SourceContext, source: Source, scan: FusedScan, stream: str | None) -> DataFrame:
     """Packed rows, and lines that Spark must decode."""
-    if not isinstance(scan.reader, JsonLines) or stream is None:
+    reader = scan.reader.reader if isinstance(scan.reader, InFolders) else scan.reader
+    if not isinstance(reader, JsonLines) or stream is None:
         raise EngineError(f"source {source.name}: only a stream's lines of JSON are decoded behind Spark's reader")
     found, _ = found_lines(context, source)
     lines = found.select(F.col(LINE).cast("binary").alias(LINE), RECEIVED)
-    return lines.mapInArrow(LineScan(scan, scan.reader, stream), spark_ddl(SCANNED))
+    return lines.mapInArrow(LineScan(scan, reader, stream), spark_ddl(scan.scanned))
 
 
 def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:

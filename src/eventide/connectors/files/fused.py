@@ -19,7 +19,7 @@ from eventide.connectors.files.csv import reader_of, rows_of_texts
 from eventide.connectors.files.data_source import FusedFiles, ScanSettings
 from eventide.connectors.files.folder_values import with_folder_values
 from eventide.connectors.files.lines import LINE, rows_of_lines
-from eventide.connectors.files.listing import local_path
+from eventide.connectors.files.listing import local_path, root_of
 from eventide.connectors.files.read import folders_named_after_columns
 from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND
@@ -76,7 +76,7 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
         reader = JsonLines(fusion.columns, iso, _wanted(fusion, packing))
     known = frozenset(map(str.lower, _folder_columns(source))) if decodes else None
     return FusedScan(
-        InFolders(local_path(source.options["path"]), reader, known),
+        InFolders(root_of(source.options["path"]), reader, known),
         Resolution(fusion.time, parser, source.max_future_skew),
         fusion.condition,
         fusion.packed,

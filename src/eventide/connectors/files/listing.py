@@ -111,6 +111,11 @@ class Listing:
         return True
 
 
+def root_of(path: str) -> str:
+    """Below which the files are: as `local_path`, or elsewhere, where only Spark finds them."""
+    return path if "://" in path and not path.startswith("file:") else local_path(path)
+
+
 def local_path(path: str) -> str:
     """`path`, as users write it, as an absolute path on the local file system."""
     local = re.sub(r"^file:(//)?(?=/)", "", path)
