@@ -12,8 +12,8 @@ PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/tes
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
-# The tests of the postgres sink and of kafka are skipped where no server is available.
-WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh &&
+# The tests of the postgres sink, of kafka and of s3a:// are skipped where no server is available.
+WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh && scripts/s3.sh &&
 
 .PHONY: help setup demo demo-overload test test-slow test-cluster test-versions test-pure lint clean \
 	bench bench-bar bench-limits bench-kafka nexmark soak soak-kafka soak-cluster soak-overload
