@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from eventide.connectors.registry import forget_others
-from tests.connectors import s3_server
 from tests.connectors.kafka_broker import MISSING, Broker, is_there, running_broker
 
 
@@ -21,14 +20,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         pytest.skip(MISSING)
     with running_broker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
-
-
-@pytest.fixture(scope="session")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_server.S3Server]:
-    if not s3_server.is_there():
-        pytest.skip(s3_server.MISSING)
-    with s3_server.running_s3(tmp_path_factory.mktemp("s3") / "log") as server:
-        yield server
 
 
 @pytest.fixture

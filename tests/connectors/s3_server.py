@@ -1,4 +1,4 @@
-"""An S3 server for the tests: moto's, in memory, on the loopback; scripts/s3.sh fetches it and what Spark needs for it."""
+"""An S3 server for the tests: moto's, in memory, on the loopback; scripts/s3.sh fetches it, and the jars for Spark."""
 
 from __future__ import annotations
 
@@ -96,6 +96,8 @@ class S3Server:
             "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.access.key": KEY,
             "spark.hadoop.fs.s3a.secret.key": SECRET,
+            # moto's server says 100 (continue) in a way that the client behind this takes for the answer
+            "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
         }
 
 

@@ -58,7 +58,7 @@ class Checked:
         return explain(self.plans[stream], known=Known(self.plans.get))
 
 
-def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
+def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: str | Path | None = None) -> Checked:
     """A SQL file, or an app file if its name ends with .toml, checked as far as possible without Spark.
 
     With a `checkpoint` the file may drop what is there.
@@ -91,8 +91,9 @@ def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
     )
 
 
-def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
+def check(sql: str, allow_jvm_calls: bool = False, checkpoint: str | Path | None = None) -> Checked:
     """Raises every error in a SQL text that can be found without Spark."""
+    from eventide.arguments import checkpoint_path
     from eventide.cli.checkpoint import catalog_of
     from eventide.plan.planner import plan
     from eventide.sql.catalog import Catalog
@@ -101,7 +102,7 @@ def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = Non
     from eventide.storage.layout import Layout
 
     catalog = Catalog(allow_jvm_calls)
-    layout = None if checkpoint is None else Layout(checkpoint)
+    layout = None if checkpoint is None else Layout(checkpoint_path(checkpoint))
     kept = catalog_of(layout) if layout is not None and layout.catalog.exists() else Catalog()
     for statement in parse_statements(sql):
         if isinstance(statement, Drop) and kept.has(statement) and not catalog.has(statement):

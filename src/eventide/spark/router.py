@@ -19,6 +19,7 @@ from eventide.spark.side_output import SideOutput
 from eventide.spark.stopwatch import Stopwatch
 from eventide.spark.task_output import Assignment, OutputForm, completed
 from eventide.storage.history import History
+from eventide.storage.paths import store_in
 from eventide.storage.payloads import late_rows, to_payloads
 from eventide.storage.results import ROWS_OUT, Account, Results
 from eventide.storage.time_bound import TimeBoundFile
@@ -156,7 +157,8 @@ class StoringRouter(Router):
             tuple(sink.target for sink in each if isinstance(sink, FilesSink)) for each in (sinks, late_sinks)
         )
         is_whole = self.side.outbox is not None or len(late_targets) < len(late_sinks)
-        return Assignment(batch, str(self.results.folder), targets, late_targets, side=not is_whole)
+        folder = self.results.folder
+        return Assignment(batch, str(folder), targets, late_targets, not is_whole, store_in(folder))
 
     def _route(self, given: Given, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> None:
         if given.undecoded is not None:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from eventide.plan.logical import Table
 from eventide.spark.analysis import first_sentence
 from eventide.storage.atomic import damaged
 from eventide.storage.layout import Layout
+from eventide.storage.paths import AnyPath
 from eventide.storage.tables import TableState, TableVersions, VersionLog, table_figures
 
 _LOG = logging.getLogger("eventide")
@@ -109,7 +109,7 @@ class StreamTables:
     tables: Mapping[str, Table]
     reader: TableReader
     log: VersionLog
-    offsets: Path
+    offsets: AnyPath
 
     def begin(self) -> None:
         """Before the query starts: there is a version of every table, and new batches use the newest."""
@@ -138,7 +138,7 @@ class StreamTables:
         return {name: table_figures(self.reader.state(name), self.log.latest().get(name)) for name in self.tables}
 
 
-def newest_batch_time(offsets: Path) -> int | None:
+def newest_batch_time(offsets: AnyPath) -> int | None:
     """When Spark began the newest batch that it has logged, in microseconds; None before the first."""
     batches = [int(path.name) for path in offsets.glob("[0-9]*") if path.name.isdecimal()]
     if not batches:

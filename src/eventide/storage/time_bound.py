@@ -7,15 +7,16 @@ It may be ahead of the operator's time, never behind.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from eventide.storage.paths import AnyPath, RemotePath
 
 if TYPE_CHECKING:
     from eventide.storage.results import Account
 
 
 class TimeBoundFile:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = path
 
     def draw(self, account: Account | None) -> None:
@@ -25,6 +26,9 @@ class TimeBoundFile:
             name: max((each[name] for each in figures if name in each), default=None)
             for name in ("watermark", "flushed")
         }
+        if isinstance(self.path, RemotePath):
+            self.path.write_bytes(json.dumps(bound).encode())
+            return
         temporary = self.path.with_suffix(".new")
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(bound))

@@ -7,9 +7,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
+from eventide.arguments import checkpoint_path
 from eventide.diagnose.observer import CheckpointObserver, Observer
 from eventide.errors import EventideError, OptionError
 from eventide.web.details import Details, Filter
@@ -113,7 +113,7 @@ def view_of(place: str, token: str | None = None) -> View:
     """A checkpoint folder, or the URL of a dashboard."""
     if place.startswith(("http://", "https://")):
         return RemoteView(place, token)
-    observer = CheckpointObserver(Path(place))
+    observer = CheckpointObserver(checkpoint_path(place))
     observer.check()
     return LocalView(observer)
 
