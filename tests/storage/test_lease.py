@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 
 from eventide.errors import CheckpointError, StorageError
 from eventide.storage import lease as module
+from eventide.storage.layout import Layout, hold
 from eventide.storage.lease import BEAT, SURE_FOR, TAKEN_AFTER, Lease, holders
 from eventide.storage.paths import OWNED, RemotePath, listed
 
@@ -83,6 +85,21 @@ def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(
     before = clock.now
     take().check()
     assert clock.now - before < BEAT
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(remote: RemotePath) -> None:
+    program = "import pickle, sys, time; from eventide.storage.layout import Layout, hold; "
+    program += "hold(Layout(pickle.loads(bytes.fromhex(sys.argv[1])))); print('held', flush=True); time.sleep(600)"
+    command = [sys.executable, "-c", program, pickle.dumps(remote).hex()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == "held\n"
+            with pytest.raises(CheckpointError, match=f"is open in process {other.pid} on "):
+                hold(Layout(remote))
+        finally:
+            other.kill()
+            other.wait()
+    hold(Layout(remote)).release()
 
 
 @pytest.mark.usefixtures("elsewhere")
