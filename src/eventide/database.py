@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.admission.throttle import Written
-from eventide.arguments import checkpoint_folder, moment_micros
+from eventide.arguments import moment_micros
 from eventide.definitions import Definitions, kept_catalog
 from eventide.diagnose.describe import list_objects, text_result
 from eventide.diagnose.observe import accounting_of, progress_of
@@ -37,6 +37,7 @@ from eventide.sql.parser import parse_statements
 from eventide.sql.tokens import Span
 from eventide.storage.layout import Layout, Lock, hold
 from eventide.storage.lease import Lease
+from eventide.storage.opening import checkpoint_folder
 from eventide.storage.paths import store_in
 from eventide.storage.payloads import JSON_FIELDS
 from eventide.storage.spool import Spools

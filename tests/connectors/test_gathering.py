@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from eventide.arguments import checkpoint_folder
 from eventide.connectors.files.write import FilesSink
 from eventide.errors import OptionError, StorageError
 from eventide.plan.sizes import parse_size
+from eventide.storage.opening import checkpoint_folder
 
 FORMATS = ("parquet", "csv", "json")
 

@@ -22,7 +22,7 @@ from tests.recovery.test_kill import PARTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-BATCHES = 2
+BATCHES = 3
 NAMES = ("tumble", "session")
 MOUNTED = Path("/dev/shm")
 
@@ -39,7 +39,7 @@ def mounted() -> Iterator[Path]:
 
 def killed(tmp_path: Path, variables: dict[str, str]) -> Killer:
     killer = Killer(tmp_path, BATCHES, None, random.Random(7), NAMES, variables)
-    for moment in ("commit", "tick"):
+    for moment in ("tick", "commit"):
         killer.live(Plan.at(moment, killer.chance, 0.0))
     assert killer.live(Plan(None, 0.0))
     assert sum(killer.drivers.values()) == 2 and killer.left_behind() == []

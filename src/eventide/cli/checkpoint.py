@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def layout_of(checkpoint: str | Path) -> Layout:
-    from eventide.arguments import checkpoint_path
     from eventide.storage.layout import Layout
+    from eventide.storage.opening import checkpoint_path
 
     layout = Layout(checkpoint_path(checkpoint))
     if not layout.catalog.exists():

@@ -13,8 +13,8 @@ _MARKS = {"ok": ("✓", "green"), "care": ("!", "yellow"), "bad": ("✗", "bold 
 
 def print_findings(checkpoint: str | Path | None, console: Console) -> bool:
     """Returns whether nothing is bad."""
-    from eventide.arguments import checkpoint_path
     from eventide.diagnose.doctor import BAD, examine
+    from eventide.storage.opening import checkpoint_path
 
     findings = list(examine(None if checkpoint is None else checkpoint_path(checkpoint)))
     grid = Table.grid(padding=(0, 2))

@@ -93,13 +93,13 @@ def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
 
 def check(sql: str, allow_jvm_calls: bool = False, checkpoint: str | Path | None = None) -> Checked:
     """Raises every error in a SQL text that can be found without Spark."""
-    from eventide.arguments import checkpoint_path
     from eventide.cli.checkpoint import catalog_of
     from eventide.plan.planner import plan
     from eventide.sql.catalog import Catalog
     from eventide.sql.parser import parse_statements
     from eventide.sql.statements import Drop
     from eventide.storage.layout import Layout
+    from eventide.storage.opening import checkpoint_path
 
     catalog = Catalog(allow_jvm_calls)
     layout = None if checkpoint is None else Layout(checkpoint_path(checkpoint))

@@ -15,7 +15,6 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from eventide.arguments import checkpoint_folder
 from eventide.connectors.contract import SourceContext, TableFiles
 from eventide.connectors.registry import TABLES
 from eventide.errors import EnvironmentError, EventideError, OptionError, suggest
@@ -39,6 +38,7 @@ from eventide.storage.compaction import Keep
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock, hold
 from eventide.storage.lease import Lease
+from eventide.storage.opening import checkpoint_folder
 from eventide.storage.paths import make_folder
 from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import OUTPUT_TIME, Account, Results

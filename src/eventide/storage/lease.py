@@ -163,7 +163,11 @@ class Lease:
         return [path.stem for path in self._folder.glob("*.json")]
 
     def _is_over(self, owner: str) -> bool:
-        return (self._folder / f"{owner}.over").exists()
+        try:
+            (self._folder / f"{owner}.over").read_bytes()  # one request; `exists` makes two
+        except FileNotFoundError:
+            return False
+        return True
 
     def _read(self, owner: str) -> dict[str, Any] | None:
         with suppress(FileNotFoundError, ValueError):

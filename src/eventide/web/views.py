@@ -9,9 +9,9 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from eventide.arguments import checkpoint_path
 from eventide.diagnose.observer import CheckpointObserver, Observer
 from eventide.errors import EventideError, OptionError
+from eventide.storage.opening import checkpoint_path
 from eventide.web.details import Details, Filter
 from eventide.web.snapshot import Snapshots
 
