@@ -81,6 +81,7 @@ class Killer:
     chance: random.Random
     names: Sequence[str] = tuple(SCENARIOS)
     variables: Mapping[str, str] = field(default_factory=dict)  # of the writer's environment
+    longest_silence: float = LONGEST_SILENCE
     drivers: dict[str, int] = field(default_factory=dict)  # killed, by moment
     workers: int = 0
     failures: list[str] = field(default_factory=list)  # of streams, as the writer tells them
@@ -116,7 +117,7 @@ class Killer:
                 return self._kill(writer, plan.moment)
             if due and min(due) <= time.monotonic() and self._kill_worker(writer):
                 due.remove(min(due))
-            if time.monotonic() - heard > LONGEST_SILENCE:
+            if time.monotonic() - heard > self.longest_silence:
                 self._kill(writer, "hang")
                 raise RuntimeError(f"the writer hangs; {self._told()}")
 
