@@ -20,13 +20,15 @@ def checkpoint_folder(checkpoint: str | Path, settings: Mapping[str, str]) -> An
     found = checkpoint_path(checkpoint, settings)
     if isinstance(found, RemotePath):
         try:
-            next(found.iterdir(), None)
+            problem = None if found.root.exists() else f"there is no {found.root}"
         except OSError as error:
+            problem = str(error)
+        if problem is not None:
             raise OptionError(
-                f"the checkpoint {found} cannot be reached: {error}",
+                f"the checkpoint {found} cannot be reached: {problem}",
                 help="see that the bucket is there, and that the address and the credentials are right "
                 "(docs/checkpoints.md)",
-            ) from None
+            )
         return found
     try:
         found.mkdir(parents=True, exist_ok=True)

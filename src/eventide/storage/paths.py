@@ -66,6 +66,10 @@ class RemotePath:
         return self.key.stem
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        return self.key.parts
+
+    @property
     def suffix(self) -> str:
         return self.key.suffix
 
@@ -74,8 +78,9 @@ class RemotePath:
         return RemotePath(self.store, self.key.parent)
 
     @property
-    def parents(self) -> list[RemotePath]:
-        return [RemotePath(self.store, key) for key in self.key.parents]
+    def root(self) -> RemotePath:
+        """The whole bucket, or the root of the file system."""
+        return RemotePath(self.store, PurePosixPath())
 
     def with_name(self, name: str) -> RemotePath:
         return RemotePath(self.store, self.key.with_name(name))
@@ -250,7 +255,7 @@ def store_in(path: AnyPath | None) -> Store | None:
 def listed(folder: AnyPath, pattern: str) -> list[AnyPath]:
     """What is in a folder under such names, in their order."""
     found: list[AnyPath] = [*folder.glob(pattern)]
-    return sorted(found, key=str)
+    return sorted(found, key=lambda path: path.parts)
 
 
 def make_folder(folder: AnyPath) -> None:
