@@ -11,6 +11,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from eventide.database import Database
+    from tests.connectors.s3_server import S3Server
 
 # No test runs long enough for Java's second compiler to pay off: without it a query takes a quarter less CPU, the start
 # a third less. Java then also keeps little room for compiled code, and hundreds of queries would run out of it.
@@ -55,3 +56,14 @@ def db_factory(keep_spark: Any) -> Iterator[DatabaseFactory]:
 @pytest.fixture
 def db(db_factory: DatabaseFactory) -> Database:
     return db_factory()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server; what is stored there is gone at the end."""
+    from tests.connectors import s3_server
+
+    if not s3_server.is_there():
+        pytest.skip(s3_server.MISSING)
+    with s3_server.running_s3(tmp_path_factory.mktemp("s3") / "log") as server:
+        yield server

@@ -23,7 +23,10 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "errors": ({"secrets"}, set()),
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy"}),
-    "tasks": ({"admission", "errors", "eventtime", "kernels", "storage.results"}, {"pyarrow", "numpy", "sqlglot"}),
+    "tasks": (
+        {"admission", "errors", "eventtime", "kernels", "storage.paths", "storage.results"},
+        {"pyarrow", "numpy", "sqlglot"},
+    ),
     "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"} | DECLARED, {"pyarrow", "sqlglot"}),
     "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"} | DECLARED, {"sqlglot"}),
     "fluent": ({"admission.options", "connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),

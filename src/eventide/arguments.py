@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
 from eventide.errors import OptionError
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-def checkpoint_folder(checkpoint: str | Path) -> Path:
-    """The folder, created if it does not exist."""
-    text = str(checkpoint).removeprefix("file://")
-    if "://" in text:
-        raise OptionError(
-            f"the checkpoint {checkpoint} is not a folder of a file system",
-            help="give a folder; for a cluster one that the driver and all workers have mounted under the same path",
-        )
-    folder = Path(text).expanduser().absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"the checkpoint folder {folder} cannot be created: {error.strerror}") from None
-    return folder
 
 
 def moment_micros(ts: int | dt.datetime) -> int:

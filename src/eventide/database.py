@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.admission.throttle import Written
-from eventide.arguments import checkpoint_folder, moment_micros
+from eventide.arguments import moment_micros
 from eventide.definitions import Definitions, kept_catalog
 from eventide.diagnose.describe import list_objects, text_result
 from eventide.diagnose.observe import accounting_of, progress_of
@@ -35,7 +35,10 @@ from eventide.sql.functions import refuse_jvm_calls_in
 from eventide.sql.options import MOST_SHARDS
 from eventide.sql.parser import parse_statements
 from eventide.sql.tokens import Span
-from eventide.storage.layout import Layout, Lock
+from eventide.storage.layout import Layout, Lock, hold
+from eventide.storage.lease import Lease
+from eventide.storage.opening import checkpoint_folder
+from eventide.storage.paths import store_in
 from eventide.storage.payloads import JSON_FIELDS
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
@@ -86,15 +89,17 @@ class Database:
     ) -> None:
         self._allow_jvm_calls = allow_jvm_calls
         self._temporary = Path(tempfile.mkdtemp(prefix="eventide-")) if checkpoint is None else None
-        self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or ""))
+        conf = dict(conf or {})
+        self._layout = Layout(self._temporary or checkpoint_folder(checkpoint or "", _settings(spark, conf)))
         self._layout.make_private()
-        self._lock: Lock | None = Lock(self._layout.lock)
+        self._lock: Lock | Lease | None = hold(self._layout)
         try:
             undo_unfinished(self._layout)
             self.catalog = kept_catalog(self._layout, allow_jvm_calls)
             from eventide.spark.session import SparkOptions, started
 
-            options = SparkOptions(master, conf or {}, local_speed)
+            store = store_in(self._layout.root)
+            options = SparkOptions(master, {**(store.spark_settings() if store else {}), **conf}, local_speed)
             with started(options, "eventide.spark.engine") if spark is None else contextlib.nullcontext():
                 from eventide.spark.engine import Engine
 
@@ -342,3 +347,12 @@ class Database:
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _settings(spark: SparkSession | None, conf: Mapping[str, str]) -> Mapping[str, str]:
+    """Spark's settings, as far as they are known before it starts."""
+    if spark is None:
+        return conf
+    from eventide.spark.store_access import settings_of
+
+    return settings_of(spark)

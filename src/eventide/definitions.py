@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from eventide.sql import statements as st
 from eventide.sql.catalog import Catalog
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.layout import Layout
+from eventide.storage.paths import remove_tree
 from eventide.storage.spool import Spools
 from eventide.streams import Streams
 
@@ -175,14 +175,14 @@ class Definitions:
     def _remove_input(self, name: str) -> None:
         """Forget what was written to a source, or read of a table."""
         for folder in (self._layout.source(name), self._layout.tables / name):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         self._spools.forget(name)
 
     def _remove_stream(self, name: str) -> None:
         """Forget a stream and its inner streams, those of an earlier definition too, with all that they have kept."""
         for folder in [self._layout.stream(name), *self._layout.inner_streams(name)]:
             self._engine.forget(folder.name)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     def _save(self) -> None:
         write_json(self._layout.catalog, self._catalog.texts())

@@ -8,10 +8,8 @@ they come.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from eventide.plan.modes import JoinKind
 from eventide.sql.catalog import Catalog
 from eventide.storage.atomic import read_arrow, read_json, write_json
 from eventide.storage.layout import Layout
+from eventide.storage.paths import AnyPath, remove_tree
 from eventide.storage.results import OUTPUT_TIME, Results, fitted, read_batch
 
 HANDOVERS = "handovers"  # in migration.json: the new streams are in their place
@@ -45,7 +44,7 @@ def gives_at_once(stream: Stream) -> bool:
     return isinstance(query, Forward) and not query.ordered
 
 
-def rows_since(folder: Path, passed: int | None, schema: pa.Schema) -> pa.Table:
+def rows_since(folder: AnyPath, passed: int | None, schema: pa.Schema) -> pa.Table:
     """The results of a stream that belong to `passed` or a later time."""
     timed = schema.append(pa.field(OUTPUT_TIME, pa.int64()))
     found = [table for batch in Results(folder).batches() for table in read_batch(folder, batch, "main")]
@@ -87,7 +86,7 @@ def hand_over(layout: Layout, catalog: Catalog) -> None:
                 writer.close()
     layout.migration.unlink()
     for folder in (layout.before, layout.handover):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def _file(stream: str) -> str:

@@ -9,10 +9,8 @@ for what follows.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.changing import changes_between, fused_in
@@ -24,7 +22,8 @@ from eventide.sql import statements as st
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
 from eventide.storage.atomic import read_json, write_json
-from eventide.storage.layout import Layout, Lock
+from eventide.storage.layout import Layout, hold
+from eventide.storage.paths import AnyPath, put_back, remove_tree, set_aside
 from eventide.storage.results import Results
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from eventide.database import Database
 
 _LOG = logging.getLogger("eventide")
-_UNDER_WAY: set[Path] = set()  # checkpoints that this process migrates
+_UNDER_WAY: set[AnyPath] = set()  # checkpoints that this process migrates
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def migrate(
     Raises CheckpointError, with everything as it was, if they have not.
     """
     _take_in_what_is_there(connect_before or connect)
-    lock = Lock(layout.lock)
+    lock = hold(layout)
     _UNDER_WAY.add(layout.root)
     try:
         try:
@@ -169,14 +168,14 @@ def _set_aside(layout: Layout, streams: Sequence[str]) -> dict[str, _Before]:
         help = "open the checkpoint once, when the sinks work; then migrate again"
         raise CheckpointError("sinks have not got yet what an earlier migration left for them", help=help)
     for left_behind in (layout.before, layout.handover):
-        shutil.rmtree(left_behind, ignore_errors=True)
+        remove_tree(left_behind)
     catalog = Catalog.from_texts(read_json(layout.catalog), allow_jvm_calls=True)
     before = {name: _Before.of(layout, catalog, name) for name in streams}
     folders = [part.name for name in streams for part in catalog.parts(name) if layout.stream(part.name).exists()]
     write_json(layout.migration, {"folders": folders, "catalog": catalog.texts()})
     layout.before.mkdir(parents=True)
     for name in folders:
-        layout.stream(name).rename(layout.before / name)
+        set_aside(layout.stream(name), layout.before / name)
     write_json(layout.catalog, _without(catalog, streams).texts())
     return before
 
@@ -197,11 +196,8 @@ def undo_unfinished(layout: Layout, anyway: bool = False) -> None:
     if marker is None or HANDOVERS in marker or (layout.root in _UNDER_WAY and not anyway):
         return
     for name in marker["folders"]:
-        aside = layout.before / name
-        if aside.exists():
-            shutil.rmtree(layout.stream(name), ignore_errors=True)
-            aside.rename(layout.stream(name))
+        put_back(layout.before / name, layout.stream(name))
     write_json(layout.catalog, marker["catalog"])
     layout.migration.unlink()
     for folder in (layout.before, layout.handover):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)

@@ -96,6 +96,8 @@ class S3Server:
             "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.access.key": KEY,
             "spark.hadoop.fs.s3a.secret.key": SECRET,
+            # moto's server says 100 (continue) in a way that the client behind this takes for the answer
+            "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
         }
 
 

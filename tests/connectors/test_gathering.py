@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from eventide.arguments import checkpoint_folder
 from eventide.connectors.files.write import FilesSink
 from eventide.errors import OptionError, StorageError
 from eventide.plan.sizes import parse_size
+from eventide.storage.opening import checkpoint_folder
 
 FORMATS = ("parquet", "csv", "json")
 
@@ -82,10 +82,10 @@ def test_a_folder_that_is_none_is_refused_and_not_made_here(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OptionError, match="s3a://bucket/out of a files sink is not a folder"):
         FilesSink("s3a://bucket/out", "json", "q")
-    with pytest.raises(OptionError, match="the checkpoint s3a://bucket/state is not a folder"):
-        checkpoint_folder("s3a://bucket/state")
+    with pytest.raises(OptionError, match="gs://bucket/state is on a file system that Eventide keeps no"):
+        checkpoint_folder("gs://bucket/state", {})
     assert list(tmp_path.iterdir()) == []
-    assert checkpoint_folder(f"file://{tmp_path}/state") == tmp_path / "state"
+    assert checkpoint_folder(f"file://{tmp_path}/state", {}) == tmp_path / "state"
 
 
 @pytest.mark.parametrize("text", ["", "0 MB", "16", "MB", "-1 KB", "1.5 GB"])

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,8 @@ class Killer:
     postgres: str | None
     chance: random.Random
     names: Sequence[str] = tuple(SCENARIOS)
+    variables: Mapping[str, str] = field(default_factory=dict)  # of the writer's environment
+    longest_silence: float = LONGEST_SILENCE
     drivers: dict[str, int] = field(default_factory=dict)  # killed, by moment
     workers: int = 0
     failures: list[str] = field(default_factory=list)  # of streams, as the writer tells them
@@ -115,7 +117,7 @@ class Killer:
                 return self._kill(writer, plan.moment)
             if due and min(due) <= time.monotonic() and self._kill_worker(writer):
                 due.remove(min(due))
-            if time.monotonic() - heard > LONGEST_SILENCE:
+            if time.monotonic() - heard > self.longest_silence:
                 self._kill(writer, "hang")
                 raise RuntimeError(f"the writer hangs; {self._told()}")
 
@@ -136,7 +138,7 @@ class Killer:
         command += [",".join(self.names)]
         command += [] if self.postgres is None else [self.postgres]
         with (self.folder / "errors.log").open("a") as errors:
-            environment = {**os.environ, **QUICK_JAVA}
+            environment = {**os.environ, **QUICK_JAVA, **self.variables}
             writer = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=environment
             )

@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import eventide
 from eventide.errors import StreamFailedError
 from eventide.storage.atomic import write_bytes, write_json
-from eventide.storage.spool import Spool
 from eventide.testing import ReferenceDatabase
 
 ROWS = 200
@@ -146,12 +145,12 @@ def run(
     names: Sequence[str] = tuple(SCENARIOS),
 ) -> dict[str, Outcome]:
     """Continue from the checkpoint to the end; returns the outcome of each scenario."""
-    db.execute(statements(folder, postgres, names, _written(folder, "clicks") > CHANGE_AT))
+    db.execute(statements(folder, postgres, names, _written(db, "clicks") > CHANGE_AT))
     for name in names:
         db.foreach(stream_of(name), functools.partial(keep_batch, folder / "batches" / name, name, say))
     insist(db, say)
     for number in range(batches):
-        fresh = [source for source in SOURCES if _written(folder, source) <= number]
+        fresh = [source for source in SOURCES if _written(db, source) <= number]
         if number == CHANGE_AT and "clicks" in fresh:
             say("changing")
             for name in CHANGED.keys() & set(names):
@@ -171,9 +170,9 @@ def run(
     return {name: outcome(name, folder, db) for name in names}
 
 
-def _written(folder: Path, source: str) -> int:
+def _written(db: eventide.Database, source: str) -> int:
     """How many batches of a source are in its spool."""
-    return Spool(folder / "checkpoint" / "sources" / source).last()
+    return db._spools.spool(source).last()
 
 
 def insist(db: eventide.Database, say: Say) -> None:

@@ -3,11 +3,14 @@
     python -m tests.recovery.writer FOLDER BATCHES NAMES [POSTGRES]
 
 It runs the scenarios NAMES on the checkpoint in FOLDER and goes on where that stands. It says what it does, so that who
-kills it can choose the moment, and leaves its outcome in FOLDER when it comes to its end.
+kills it can choose the moment, and leaves its outcome in FOLDER when it comes to its end. The environment may name
+another place for the checkpoint, WRITER_CHECKPOINT, and settings of Spark's as JSON, WRITER_CONF.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -23,7 +26,8 @@ def say(line: str) -> None:
 
 
 def main(folder: Path, batches: int, names: list[str], postgres: str | None) -> None:
-    with eventide.connect(folder / "checkpoint", shards=2) as db:
+    checkpoint = os.environ.get("WRITER_CHECKPOINT") or folder / "checkpoint"
+    with eventide.connect(checkpoint, shards=2, conf=json.loads(os.environ.get("WRITER_CONF", "{}"))) as db:
         say("open")
         found = scenarios.run(folder, batches, postgres, db, say, names)
     write_json(folder / OUTCOME, found)

@@ -46,10 +46,10 @@ def test_a_cluster_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> Non
 
 
 def test_an_executor_answers_with_its_version_and_what_it_lacks(tmp_path: Path) -> None:
-    missing = str(tmp_path / "nowhere")
-    ask = _answering(Question(("json", "no_such_module"), (str(tmp_path), missing)), 0.0)
+    missing = tmp_path / "nowhere"
+    ask = _answering(Question(("json", "no_such_module"), (tmp_path, missing)), 0.0)
     ((_, version, problems),) = ask(iter([0]))
-    assert version == eventide.__version__ and set(problems) == {"no_such_module", missing}
+    assert version == eventide.__version__ and set(problems) == {"no_such_module", str(missing)}
 
 
 def test_the_package_that_is_sent_is_whole(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from eventide.spark.batch_output import Given, arranged, divided, opened, stored
 from eventide.spark.task_output import MOST_BYTES, WRITTEN, Assignment, OutputForm, TaskOutput, Written
 from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, Account, Results, read_batch
+from eventide.storage.stores import Store
 from eventide.tasks.select_list import RANK
 
 FORM = OutputForm(pa.schema([("v", pa.int64())]), (pa.schema([("v", pa.int64())]),))
@@ -185,8 +186,16 @@ def test_payloads_that_the_driver_needs_travel(results: Results) -> None:
 
 def test_what_a_batch_is_told_survives_the_way_to_its_tasks() -> None:
     told = Assignment(4, "/r", (FileTarget("/a", "json", "q", ("k",)),), (FileTarget("/b", "csv", "q"),), side=False)
-    assert Assignment.from_json(told.to_json()) == told
+    assert Assignment.from_json(told.to_json(), None) == told
     assert WRITTEN not in ("main", "side", "account")
+
+
+def test_credentials_of_a_store_are_not_in_what_spark_shows_of_a_batch() -> None:
+    store = Store("s3a", "bucket", (("secret_key", "hush"),))
+    told = Assignment(4, "s3a://bucket/app/results", store=store)
+    assert "hush" not in told.to_json() and "hush" not in repr(told)
+    found = Assignment.from_json(told.to_json(), store)
+    assert found == told and str(found.folder) == "s3a://bucket/app/results"
 
 
 def test_results_of_release_0_2_are_read(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from eventide.storage.compaction import TOGETHER, Keep, compact
 from eventide.storage.inbox import KEPT_MANIFESTS, Entry, Inbox
 from eventide.storage.parts import PartWriter
+from eventide.storage.paths import AnyPath
 from eventide.storage.results import Account, Results, read_batch
 from eventide.storage.spool import Spool
 
@@ -40,8 +41,8 @@ def values(results: Results, kind: str = "main") -> list[int]:
     return results.read(kind, SCHEMA)["v"].to_pylist()  # type: ignore[no-any-return]
 
 
-def files(folder: Path) -> int:
-    return sum(len(names) for _, _, names in os.walk(folder))
+def files(folder: AnyPath) -> int:
+    return sum(bool(path.suffix) and path.suffix != ".parts" for path in folder.rglob("*"))
 
 
 def test_batches_are_put_together_and_nothing_is_missing(tmp_path: Path) -> None:
@@ -89,43 +90,51 @@ def test_who_has_come_to_a_batch_finds_the_next_ones_by_themselves(tmp_path: Pat
 
 
 def test_large_parts_stay_where_they_are_and_small_ones_of_one_schema_are_put_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: AnyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eventide.storage.compaction._SMALL", 4_000)
-    results = Results(tmp_path)
-    for batch in range(2 * TOGETHER):
+    monkeypatch.setattr("eventide.storage.compaction.TOGETHER", 8)
+    results = Results(folder)
+    for batch in range(16):
         if batch != 7:
             fill(results, batch, batch + 1)
             continue
-        writer = PartWriter(tmp_path, "main", batch, 0, 0)
+        writer = PartWriter(folder, "main", batch, 0, 0)
         writer.write(rows(*range(7_000, 17_000)))
         results.commit([writer.close()], [], Account(batch, {}, {}))
     compact(results, FOR_EVER, 10_000, 0)
-    parts = results.parts(TOGETHER - 1, "main")
-    assert [part.name.startswith("000000000007.parts/") for part in parts].count(True) == 1 and len(parts) < 12
-    assert values(results) == [*range(7), *range(7_000, 17_000), *range(8, 2 * TOGETHER)]
+    parts = results.parts(7, "main")
+    assert [part.name.startswith("000000000007.parts/") for part in parts].count(True) == 1 and len(parts) < 4
+    assert values(results) == [*range(7), *range(7_000, 17_000), *range(8, 16)]
     compact(results, {"main": NONE, "side": NONE}, 10_000, 0)
-    assert not (tmp_path / "000000000007.parts").exists()
+    assert not (folder / "000000000007.parts").exists()
 
 
 def test_a_crash_while_batches_are_put_together_loses_and_repeats_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: AnyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = Results(tmp_path)
-    fill(results, 0, 80)
+    monkeypatch.setattr("eventide.storage.compaction.TOGETHER", 4)
+    results = Results(folder)
+    fill(results, 0, 10)
 
-    def dies(self: Path, missing_ok: bool = False) -> None:
-        raise KeyboardInterrupt
+    kind = type(folder)
+    unlink = kind.unlink
+
+    def dies(path: AnyPath, missing_ok: bool = False) -> None:
+        if not path.name.startswith("."):  # of a file that was being written
+            raise KeyboardInterrupt
+        unlink(path, missing_ok)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Path, "unlink", dies)
+        patched.setattr(kind, "unlink", dies)
         compact(results, FOR_EVER, 10_000, 0)
-    after = Results(tmp_path)
-    assert values(after) == list(range(80))
+    after = Results(folder)
+    assert values(after) == list(range(10))
     after.tidy()
-    assert values(Results(tmp_path)) == list(range(80))
+    assert values(Results(folder)) == list(range(10))
     compact(after, FOR_EVER, 10_000, 0)
-    assert files(tmp_path) < 3 * (80 - TOGETHER)
+    assert after.units()[0].name == "000000000003-000000000000-1.json"
+    assert files(folder) == 2 * 7 + 1  # accounts and rows of seven units, and the payload of batch 0
 
 
 def test_manifests_are_deleted_when_they_are_settled_in_whatever_mode(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from eventide.storage.outbox import Outbox, Returned
+from eventide.storage.paths import AnyPath
 from eventide.storage.spool import Spool, Spools, read_rows
 
 
@@ -26,13 +25,13 @@ def returned(*values: str, kind: str = "late") -> list[Returned]:
 
 
 @pytest.fixture
-def spools(tmp_path: Path) -> Spools:
-    return Spools(lambda source: tmp_path / "sources" / source)
+def spools(folder: AnyPath) -> Spools:
+    return Spools(lambda source: folder / "sources" / source)
 
 
 @pytest.fixture
-def outbox(tmp_path: Path) -> Outbox:
-    return Outbox(tmp_path / "reinject", "totals")
+def outbox(folder: AnyPath) -> Outbox:
+    return Outbox(folder / "reinject", "totals")
 
 
 def test_rows_go_to_their_source_once(outbox: Outbox, spools: Spools) -> None:
@@ -60,16 +59,16 @@ def test_a_new_row_with_equal_content_is_sent(outbox: Outbox, spools: Spools) ->
     assert texts(spools) == ["a", "a"] and outbox.counts()["side_looped_late"] == 2
 
 
-def test_the_guard_outlives_a_restart(outbox: Outbox, spools: Spools, tmp_path: Path) -> None:
+def test_the_guard_outlives_a_restart(outbox: Outbox, spools: Spools, folder: AnyPath) -> None:
     outbox.put(0, returned("a"), everything)
-    Outbox(tmp_path / "reinject", "totals").put(1, returned("a"), everything)
+    Outbox(folder / "reinject", "totals").put(1, returned("a"), everything)
     outbox.empty(spools, 7, upto=1)
     assert texts(spools) == ["a"]
 
 
-def test_a_batch_that_is_repeated_replaces_itself(outbox: Outbox, spools: Spools, tmp_path: Path) -> None:
+def test_a_batch_that_is_repeated_replaces_itself(outbox: Outbox, spools: Spools, folder: AnyPath) -> None:
     outbox.put(0, returned("a"), everything)
-    again = Outbox(tmp_path / "reinject", "totals")
+    again = Outbox(folder / "reinject", "totals")
     again.put(0, returned("a"), everything)
     again.empty(spools, 7, upto=0)
     assert texts(spools) == ["a"] and again.counts()["side_sent_late"] == 1 and again.counts()["side_looped_late"] == 0
@@ -81,25 +80,26 @@ def test_a_batch_whose_account_is_not_there_yet_waits(outbox: Outbox, spools: Sp
 
 
 def test_a_crash_between_the_spool_and_the_outbox_sends_nothing_twice(
-    outbox: Outbox, spools: Spools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outbox: Outbox, spools: Spools, folder: AnyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outbox.put(0, returned("a"), everything)
-    kept = Path.unlink
+    kind = type(folder)
+    kept = kind.unlink
 
-    def die(path: Path, missing_ok: bool = False) -> None:
+    def die(path: AnyPath, missing_ok: bool = False) -> None:
         if path.suffix == ".json":
             raise KeyboardInterrupt
         kept(path, missing_ok)
 
-    monkeypatch.setattr(Path, "unlink", die)
+    monkeypatch.setattr(kind, "unlink", die)
     with pytest.raises(KeyboardInterrupt):
         outbox.empty(spools, 7, upto=0)
     monkeypatch.undo()
-    Spools(lambda source: tmp_path / "sources" / source).append(
+    Spools(lambda source: folder / "sources" / source).append(
         "clicks", lambda spool, number: spool.append_rows(["x"], 8, number)
     )
-    assert Outbox(tmp_path / "reinject", "totals").empty(
-        Spools(lambda source: tmp_path / "sources" / source), 7, upto=0
+    assert Outbox(folder / "reinject", "totals").empty(
+        Spools(lambda source: folder / "sources" / source), 7, upto=0
     )
     assert texts(spools) == ["a", "x"]
 

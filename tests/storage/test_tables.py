@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
 from eventide.errors import CheckpointError
+from eventide.storage.paths import AnyPath
 from eventide.storage.tables import TableVersions, VersionLog, table_figures
 
 SECOND = 1_000_000
 ANN, BOB = pa.table({"name": ["Ann"]}), pa.table({"name": ["Ann", "Bob"]})
 
 
-def test_a_version_is_read_as_it_was_published(tmp_path: Path) -> None:
-    versions = TableVersions(tmp_path / "t")
+def test_a_version_is_read_as_it_was_published(folder: AnyPath) -> None:
+    versions = TableVersions(folder / "t")
     assert versions.state().latest is None
     versions.publish(ANN, 1 * SECOND, "a")
     second = versions.publish(BOB, 2 * SECOND, "b")
-    assert TableVersions(tmp_path / "t").state().latest == second
+    assert TableVersions(folder / "t").state().latest == second
     assert versions.read(1) == ANN and versions.read(2) == BOB
 
 
-def test_a_table_that_fails_keeps_its_version_and_says_how_often_it_failed(tmp_path: Path) -> None:
-    versions = TableVersions(tmp_path / "t")
+def test_a_table_that_fails_keeps_its_version_and_says_how_often_it_failed(folder: AnyPath) -> None:
+    versions = TableVersions(folder / "t")
     versions.publish(ANN, 1 * SECOND, "a")
     versions.failed(2 * SECOND, "no such file")
     versions.failed(3 * SECOND, "no such file")
@@ -42,58 +41,58 @@ def test_a_table_that_fails_keeps_its_version_and_says_how_often_it_failed(tmp_p
     assert table_figures(versions.state(), 1)["refresh_error"] is None
 
 
-def test_versions_that_no_batch_needs_are_deleted(tmp_path: Path) -> None:
-    versions = TableVersions(tmp_path / "t")
+def test_versions_that_no_batch_needs_are_deleted(folder: AnyPath) -> None:
+    versions = TableVersions(folder / "t")
     for number in range(1, 5):
         versions.publish(ANN, number * SECOND, str(number))
     versions.forget_all_but([2])
     assert [version.number for version in versions.state().versions] == [2, 4]
-    assert sorted(path.name for path in (tmp_path / "t").glob("*.arrow")) == ["000002.arrow", "000004.arrow"]
+    assert sorted(path.name for path in (folder / "t").glob("*.arrow")) == ["000002.arrow", "000004.arrow"]
     assert versions.publish(BOB, 5 * SECOND, "5").number == 5
 
 
-def test_a_missing_version_is_a_damaged_checkpoint(tmp_path: Path) -> None:
+def test_a_missing_version_is_a_damaged_checkpoint(folder: AnyPath) -> None:
     with pytest.raises(CheckpointError, match=r"000007\.arrow is missing"):
-        TableVersions(tmp_path).read(7)
+        TableVersions(folder).read(7)
 
 
-def test_a_batch_that_comes_again_uses_the_version_that_it_used(tmp_path: Path) -> None:
+def test_a_batch_that_comes_again_uses_the_version_that_it_used(folder: AnyPath) -> None:
     """began   10        20            30
     log  v1 ─────────┤     v2 ──────────────
     """
-    log = VersionLog(tmp_path / "tables.json")
+    log = VersionLog(folder / "tables.json")
     log.add(5 * SECOND, None, {"t": 1})
     log.add(21 * SECOND, 20 * SECOND, {"t": 2})
-    again = VersionLog(tmp_path / "tables.json")
+    again = VersionLog(folder / "tables.json")
     assert again.at(20 * SECOND) == {"t": 1}, "it began before the change"
     assert again.at(30 * SECOND) == {"t": 2} == again.latest()
 
 
-def test_a_change_never_reaches_back_to_a_batch_that_has_begun(tmp_path: Path) -> None:
+def test_a_change_never_reaches_back_to_a_batch_that_has_begun(folder: AnyPath) -> None:
     """Though the clock was set back in between, or no time has passed."""
-    log = VersionLog(tmp_path / "tables.json")
+    log = VersionLog(folder / "tables.json")
     log.add(5 * SECOND, None, {"t": 1})
     log.add(10 * SECOND, 20 * SECOND, {"t": 2})
     assert log.at(20 * SECOND) == {"t": 1}
     assert log.at(20 * SECOND + 1000) == {"t": 2}, "the next batch can begin a millisecond later"
 
 
-def test_times_are_in_the_milliseconds_that_spark_logs(tmp_path: Path) -> None:
-    log = VersionLog(tmp_path / "tables.json")
+def test_times_are_in_the_milliseconds_that_spark_logs(folder: AnyPath) -> None:
+    log = VersionLog(folder / "tables.json")
     log.add(5 * SECOND, None, {"t": 1})
     log.add(20 * SECOND + 700, 10 * SECOND, {"t": 2})
     assert log.at(20 * SECOND) == {"t": 2}, "a batch that begins in the same millisecond is logged without the rest"
 
 
-def test_only_what_a_batch_may_still_ask_for_is_kept(tmp_path: Path) -> None:
-    log = VersionLog(tmp_path / "tables.json")
+def test_only_what_a_batch_may_still_ask_for_is_kept(folder: AnyPath) -> None:
+    log = VersionLog(folder / "tables.json")
     for number in range(1, 6):
         log.add(number * SECOND, (number - 1) * SECOND + 500_000 if number > 1 else None, {"t": number})
     assert log.needed() == [{"t": 4}, {"t": 5}]
 
 
-def test_a_log_before_its_first_entry_has_the_first_versions(tmp_path: Path) -> None:
-    log = VersionLog(tmp_path / "tables.json")
+def test_a_log_before_its_first_entry_has_the_first_versions(folder: AnyPath) -> None:
+    log = VersionLog(folder / "tables.json")
     assert log.at(0) == {} == log.latest()
     log.add(5 * SECOND, None, {"t": 1})
     assert log.at(0) == {"t": 1}

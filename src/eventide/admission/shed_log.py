@@ -6,17 +6,16 @@ logs: so a batch that is repeated sheds the same rows.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from eventide.admission.shedder import ShedOrder
 from eventide.errors import CheckpointError
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.paths import AnyPath
 
 _KEPT = 64  # only the batch that ran last can be repeated
 
 
 class ShedLog:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self._path = path
 
     def latest(self) -> ShedOrder:

@@ -26,7 +26,7 @@ Master = Annotated[
     str | None, typer.Option(help="Where Spark runs: local[4], spark://host:7077, yarn, k8s://… Default: this machine.")
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run can continue. Default: temporary.")
+    str | None, typer.Option(metavar="DIR", help="Keeps state, so that the next run can continue. Default: temporary.")
 ]
 Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated.")]
 Shards = Annotated[
@@ -48,7 +48,7 @@ LocalSpeed = Annotated[
 ]
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="A stream in the checkpoint.")]
-Existing = Annotated[Path, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint folder of the stream.")]
+Existing = Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint folder of the stream.")]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -169,7 +169,7 @@ def sql(
 def validate(
     file: File,
     against: Annotated[
-        Path | None,
+        str | None,
         typer.Option(metavar="DIR", help="A checkpoint folder: also say whether the file can continue from it."),
     ] = None,
     function: Annotated[
@@ -212,7 +212,7 @@ def migrate(
 
 @app.command()
 def rescale(
-    checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpoint; nobody may be running it.")],
+    checkpoint: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint; nobody may be running it.")],
     shards: Annotated[int, typer.Option(min=1, max=4096, help="How many parts each stream's state is to have.")],
     partial: Annotated[
         bool, typer.Option("--partial", help="Begin anew even if the sources no longer have all rows.")
@@ -262,7 +262,7 @@ def init(
 def why(
     stream: Annotated[str, typer.Argument(help="The stream that emits nothing, or nothing yet.")],
     checkpoint: Annotated[
-        Path, typer.Option(metavar="DIR", help="The checkpoint folder of the stream; it may be running.")
+        str, typer.Option(metavar="DIR", help="The checkpoint folder of the stream; it may be running.")
     ],
 ) -> None:
     """Say what is keeping a stream's oldest window open, and what would close it. Needs no Spark."""
@@ -338,7 +338,7 @@ def dashboard(
 
 @app.command()
 def doctor(
-    checkpoint: Annotated[Path | None, typer.Option(metavar="DIR", help="Also look at this checkpoint.")] = None,
+    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Also look at this checkpoint.")] = None,
 ) -> None:
     """Check Java, memory, disk, clock, versions and a checkpoint, and say what to do. Exit status 1 if one is bad."""
     from eventide.cli.doctor import print_findings

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from eventide.storage.results import Account, Results
 
 
-def layout_of(checkpoint: Path) -> Layout:
+def layout_of(checkpoint: str | Path) -> Layout:
     from eventide.storage.layout import Layout
+    from eventide.storage.opening import checkpoint_path
 
-    layout = Layout(checkpoint)
+    layout = Layout(checkpoint_path(checkpoint))
     if not layout.catalog.exists():
         raise OptionError(
             f"{checkpoint} is not an Eventide checkpoint",
@@ -54,7 +55,7 @@ class Kept:
         return told if told is not None else self.account.watermark if self.account else None
 
 
-def open_late(checkpoint: Path, name: str) -> Kept:
+def open_late(checkpoint: str | Path, name: str) -> Kept:
     """The stream, or that of its inner streams, in which the late rows of a stream are."""
     from eventide.sql.catalog import LATE_SUFFIX
 
@@ -62,7 +63,7 @@ def open_late(checkpoint: Path, name: str) -> Kept:
     return open_stream(checkpoint, catalog.late_names[f"{catalog.stream(name).name}{LATE_SUFFIX}"])
 
 
-def open_stream(checkpoint: Path, name: str) -> Kept:
+def open_stream(checkpoint: str | Path, name: str) -> Kept:
     from eventide.storage.results import Results
 
     layout = layout_of(checkpoint)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from eventide.storage.layout import Layout
 
 
-def why_of(checkpoint: Path, name: str) -> str:
+def why_of(checkpoint: str | Path, name: str) -> str:
     from eventide.cli.checkpoint import layout_of, open_stream
     from eventide.diagnose.answers import answer
     from eventide.diagnose.why import Seen

@@ -11,11 +11,12 @@ from rich.text import Text
 _MARKS = {"ok": ("✓", "green"), "care": ("!", "yellow"), "bad": ("✗", "bold red")}
 
 
-def print_findings(checkpoint: Path | None, console: Console) -> bool:
+def print_findings(checkpoint: str | Path | None, console: Console) -> bool:
     """Returns whether nothing is bad."""
     from eventide.diagnose.doctor import BAD, examine
+    from eventide.storage.opening import checkpoint_path
 
-    findings = list(examine(checkpoint))
+    findings = list(examine(None if checkpoint is None else checkpoint_path(checkpoint)))
     grid = Table.grid(padding=(0, 2))
     for finding in findings:
         mark, style = _MARKS[finding.state]

@@ -58,7 +58,7 @@ class Checked:
         return explain(self.plans[stream], known=Known(self.plans.get))
 
 
-def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
+def read_program(file: Path, allow_jvm_calls: bool = False, checkpoint: str | Path | None = None) -> Checked:
     """A SQL file, or an app file if its name ends with .toml, checked as far as possible without Spark.
 
     With a `checkpoint` the file may drop what is there.
@@ -91,7 +91,7 @@ def check_app(toml: str, allow_jvm_calls: bool = False) -> Checked:
     )
 
 
-def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = None) -> Checked:
+def check(sql: str, allow_jvm_calls: bool = False, checkpoint: str | Path | None = None) -> Checked:
     """Raises every error in a SQL text that can be found without Spark."""
     from eventide.cli.checkpoint import catalog_of
     from eventide.plan.planner import plan
@@ -99,9 +99,10 @@ def check(sql: str, allow_jvm_calls: bool = False, checkpoint: Path | None = Non
     from eventide.sql.parser import parse_statements
     from eventide.sql.statements import Drop
     from eventide.storage.layout import Layout
+    from eventide.storage.opening import checkpoint_path
 
     catalog = Catalog(allow_jvm_calls)
-    layout = None if checkpoint is None else Layout(checkpoint)
+    layout = None if checkpoint is None else Layout(checkpoint_path(checkpoint))
     kept = catalog_of(layout) if layout is not None and layout.catalog.exists() else Catalog()
     for statement in parse_statements(sql):
         if isinstance(statement, Drop) and kept.has(statement) and not catalog.has(statement):

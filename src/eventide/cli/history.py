@@ -10,7 +10,7 @@ from rich.text import Text as Line
 from eventide.cli.console import stdout
 
 
-def print_history(checkpoint: Path, name: str) -> None:
+def print_history(checkpoint: str | Path, name: str) -> None:
     from eventide.cli.checkpoint import catalog_of, layout_of
     from eventide.storage.atomic import read_json
     from eventide.storage.texts import Texts

@@ -22,7 +22,7 @@ BAR = 40
 ROWS_SHOWN = 20
 
 
-def list_late(checkpoint: Path, name: str, limit: int) -> None:
+def list_late(checkpoint: str | Path, name: str, limit: int) -> None:
     from eventide.cli.checkpoint import open_late
     from eventide.diagnose.late import ledger
 
@@ -108,7 +108,7 @@ def _print_rows(console: Console, kept: Kept, payloads: pa.Table, limit: int) ->
             console.print(Text(f"the newest of {payloads.num_rows:,}; --limit N shows more", style="dim"))
 
 
-def advise_late(checkpoint: Path, name: str) -> None:
+def advise_late(checkpoint: str | Path, name: str) -> None:
     from eventide.cli.checkpoint import open_stream
     from eventide.diagnose.late import advise, ledger, used_share
 
@@ -164,7 +164,7 @@ def _print_remedy(console: Console, stream: Stream, missed: int) -> None:
         console.print(Text(f"  {statement}", style="cyan"), soft_wrap=True)
 
 
-def replay_late(checkpoint: Path, name: str) -> None:
+def replay_late(checkpoint: str | Path, name: str) -> None:
     import eventide
     from eventide.cli.checkpoint import layout_of
 

@@ -24,7 +24,7 @@ def migrate_file(file: Path, connection: Connection, partial: bool) -> None:
     connection = connection.over(program.settings)
     if connection.checkpoint is None:
         raise OptionError("there is no checkpoint to migrate", help="give the folder with --checkpoint DIR")
-    layout = layout_of(connection.checkpoint.absolute())
+    layout = layout_of(connection.checkpoint)
     streams = stuck_streams(layout, catalog_of(layout), program.catalog)
     if not streams:
         console.print(Text(f"every stream of {file} can go on from its state: eventide run does that"))

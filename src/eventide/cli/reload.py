@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Reloading:
     """Looks at a file beside a run. A text that is wrong, or cannot go on, is told once; the run goes on as it was."""
 
-    def __init__(self, file: Path, checkpoint: Path, allow_jvm_calls: bool, console: Console) -> None:
+    def __init__(self, file: Path, checkpoint: str | Path, allow_jvm_calls: bool, console: Console) -> None:
         self._file = file
         self._checkpoint = checkpoint
         self._allow_jvm_calls = allow_jvm_calls

@@ -22,7 +22,7 @@ def rescale_checkpoint(connection: Connection, partial: bool) -> None:
     if connection.checkpoint is None or connection.shards is None:
         raise OptionError("rescale takes a checkpoint and a number of shards")
     console = stdout()
-    layout = layout_of(connection.checkpoint.absolute())
+    layout = layout_of(connection.checkpoint)
     catalog, shards = catalog_of(layout), connection.shards
     streams = streams_to_rescale(layout, catalog, shards)
     if not streams:

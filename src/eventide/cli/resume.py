@@ -29,7 +29,7 @@ class Finding:
     stops: bool = False
 
 
-def print_resume(program: Checked, checkpoint: Path) -> bool:
+def print_resume(program: Checked, checkpoint: str | Path) -> bool:
     """Print what happens to every object; returns whether the file can continue from the checkpoint."""
     console, found = stdout(), findings(program, checkpoint)
     for finding in found:
@@ -42,7 +42,7 @@ def print_resume(program: Checked, checkpoint: Path) -> bool:
     return can
 
 
-def findings(program: Checked, checkpoint: Path) -> list[Finding]:
+def findings(program: Checked, checkpoint: str | Path) -> list[Finding]:
     from eventide.cli.checkpoint import catalog_of, layout_of
     from eventide.sql.parser import parse_statements
     from eventide.sql.statements import CreateSink, CreateSource, CreateStream, Drop

@@ -34,7 +34,7 @@ ROWS_SHOWN = 20
 class Connection:
     """How to reach Spark and where to keep state; what `eventide.connect` takes."""
 
-    checkpoint: Path | None = None
+    checkpoint: str | Path | None = None
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
     shards: int | None = None
@@ -45,7 +45,7 @@ class Connection:
         """The same, with an app file's settings for whatever the command line does not set."""
         if settings is None:
             return self
-        kept = None if settings.checkpoint is None else Path(settings.checkpoint)
+        kept = settings.checkpoint
         return Connection(
             self.checkpoint or kept,
             self.master or settings.master,

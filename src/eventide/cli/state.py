@@ -14,6 +14,7 @@ from eventide.cli.console import stdout, when
 
 if TYPE_CHECKING:
     from eventide.cli.checkpoint import Kept
+    from eventide.storage.paths import AnyPath
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _WORDS = {
@@ -26,7 +27,7 @@ _WORDS = {
 _NEXT = "next_close"
 
 
-def print_state(checkpoint: Path, name: str) -> None:
+def print_state(checkpoint: str | Path, name: str) -> None:
     from eventide.cli.checkpoint import open_stream
 
     kept, console = open_stream(checkpoint, name), stdout()
@@ -99,7 +100,7 @@ def _at(micros: int | None) -> str:
     return "–" if micros is None else when(_EPOCH + dt.timedelta(microseconds=micros))
 
 
-def _size(folder: Path) -> int:
+def _size(folder: AnyPath) -> int:
     """Bytes of all files below a folder; files that disappear meanwhile do not count."""
     total = 0
     for path in folder.rglob("*") if folder.exists() else ():

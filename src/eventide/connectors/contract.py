@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -14,6 +13,7 @@ from eventide.errors import OptionError
 from eventide.kernels.contract import SEQ
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
+from eventide.storage.paths import AnyPath
 
 # Hidden columns that travel with the user's. RECEIVED is what the source itself knows about a row's time; SEQ is its
 # place in the order of arrival, or NULL where only the order within a task is known.
@@ -29,8 +29,8 @@ class Scans:
     read.
     """
 
-    folder: Path
-    bound: Path
+    folder: AnyPath
+    bound: AnyPath
     tasks: int
 
 
@@ -38,8 +38,8 @@ class Scans:
 class TableFiles:
     """Where tables lie, and which of their versions count for the stream."""
 
-    folder: Path
-    log: Path
+    folder: AnyPath
+    log: AnyPath
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ class SourceContext:
     """
 
     spark: SparkSession
-    inbox: Path | None
-    spools: Path
-    streams: Path | None = None  # where what other streams gave lies
+    inbox: AnyPath | None
+    spools: AnyPath
+    streams: AnyPath | None = None  # where what other streams gave lies
     scans: Scans | None = None  # None: nothing is fused
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
-    orders: Path | None = None  # of the stream's shedder; a reader that knows them leaves out rows that go unseen
+    orders: AnyPath | None = None  # of the stream's shedder; a reader that knows them leaves out rows that go unseen
     tables: TableFiles | Mapping[str, pa.Table] | None = None  # with versions, or as they are for ever
     streaming: bool = True  # False: all that is there, once
 
-    def spool(self, source: str) -> Path:
+    def spool(self, source: str) -> AnyPath:
         return self.spools / source
 
-    def outputs(self, stream: str) -> Path:
+    def outputs(self, stream: str) -> AnyPath:
         """What another stream gave, batch by batch."""
         if self.streams is None:
             raise OptionError(f"{stream} is a stream, and only streams of the same database can be read")

@@ -18,6 +18,7 @@ from pathlib import Path
 from eventide.diagnose.observer import CheckpointObserver, Observed
 from eventide.diagnose.pressure_words import pressure_lines
 from eventide.errors import EventideError
+from eventide.storage.paths import AnyPath
 
 OK, CARE, BAD = "ok", "care", "bad"
 _GB = 1_000_000_000
@@ -34,7 +35,7 @@ class Finding:
     way_out: str | None = None
 
 
-def examine(checkpoint: Path | None = None) -> Iterator[Finding]:
+def examine(checkpoint: AnyPath | None = None) -> Iterator[Finding]:
     """All findings, one after the other; a check that breaks is a finding too."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         _python,
@@ -45,9 +46,12 @@ def examine(checkpoint: Path | None = None) -> Iterator[Finding]:
         _files,
         _network,
     ]
+    folder = checkpoint if isinstance(checkpoint, Path) else None
+    if folder is not None:
+        checks.append(lambda: _disk(folder, "checkpoint"))
     if checkpoint is not None:
-        checks += [lambda: _disk(checkpoint, "checkpoint"), lambda: _checkpoint(checkpoint)]
-    checks.append(lambda: _clock(checkpoint))
+        checks.append(lambda: _checkpoint(checkpoint))
+    checks.append(lambda: _clock(folder))
     for check in checks:
         try:
             yield from check()
@@ -177,7 +181,7 @@ def _clock(checkpoint: Path | None) -> Iterator[Finding]:
         yield Finding("clock", OK, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now)))
 
 
-def _checkpoint(root: Path) -> Iterator[Finding]:
+def _checkpoint(root: AnyPath) -> Iterator[Finding]:
     observer = CheckpointObserver(root)
     observer.check()
     catalog = observer.catalog()

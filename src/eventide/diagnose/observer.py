@@ -20,6 +20,8 @@ from eventide.sql.catalog import Catalog
 from eventide.storage.atomic import read_json
 from eventide.storage.history import Point, history_of, stored_accounts
 from eventide.storage.layout import Layout
+from eventide.storage.lease import holders
+from eventide.storage.paths import AnyPath, RemotePath
 from eventide.storage.results import Account, Results
 from eventide.storage.tables import TableVersions, VersionLog, table_figures
 
@@ -127,7 +129,7 @@ class CheckpointObserver:
 
     kind = "checkpoint"
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: AnyPath) -> None:
         self.layout = Layout(root)
         self._kept: dict[str, _Stored] = {}
         self._catalog: tuple[int, Catalog] | None = None
@@ -179,23 +181,26 @@ class CheckpointObserver:
 
     def _is_open(self) -> bool:
         """Whether the process that opened the checkpoint last still has it; its lock is left alone."""
+        if isinstance(self.layout.root, RemotePath):
+            return bool(holders(self.layout.root / "owners"))
+        lock = self.layout.root / "lock"
         try:
-            holder = self.layout.lock.read_text(encoding="utf-8").split()
+            holder = lock.read_text(encoding="utf-8").split()
             os.kill(int(holder[-1]), 0)
             locks = Path("/proc/locks").read_text(encoding="utf-8")
         except PermissionError:
             return True  # it is there, and is somebody else's
         except FileNotFoundError:
-            return self.layout.lock.exists()  # a system that does not list its locks
+            return lock.exists()  # a system that does not list its locks
         except (OSError, ValueError, IndexError):
             return False
-        return f":{self.layout.lock.stat().st_ino} " in locks
+        return f":{lock.stat().st_ino} " in locks
 
 
 class _Stored:
     """The results of one stream on disk. A folder of many batches is listed seldom, so that looking costs little."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self._folder = folder
         self._results: Results | None = None
         self._changed = -1
@@ -204,7 +209,7 @@ class _Stored:
 
     def results(self) -> Results | None:
         with contextlib.suppress(FileNotFoundError):
-            changed = self._folder.stat().st_mtime_ns
+            changed = _changed(self._folder)
             began = time.monotonic()
             if changed != self._changed and began >= self._next_listing:
                 self._results, self._changed = Results(self._folder), changed
@@ -221,3 +226,8 @@ class _Stored:
 
     def took(self) -> dict[str, int]:
         return self._history.took()
+
+
+def _changed(folder: AnyPath) -> int:
+    """A number that is another one when a file has come or gone. A store does not tell that of a folder."""
+    return time.time_ns() if isinstance(folder, RemotePath) else folder.stat().st_mtime_ns

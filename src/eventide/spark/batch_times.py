@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from eventide.storage.atomic import damaged
+from eventide.storage.paths import AnyPath
 
 
-def newest_batch_time(offsets: Path) -> int | None:
+def newest_batch_time(offsets: AnyPath) -> int | None:
     """Of the newest batch that Spark has logged, in microseconds; None before the first."""
     batches = [int(path.name) for path in offsets.glob("[0-9]*") if path.name.isdecimal()]
     return batch_time(offsets, max(batches)) if batches else None
 
 
-def batch_time(offsets: Path, batch: int) -> int:
+def batch_time(offsets: AnyPath, batch: int) -> int:
     """Of one batch, in microseconds."""
     path = offsets / str(batch)
     try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import eventide
 from eventide.errors import EnvironmentError, EventideError
 from eventide.spark.settings import is_local, promised_cores
+from eventide.storage.paths import AnyPath
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -42,7 +43,7 @@ class Question:
     """What executors are asked: can they import modules, do they have this version, do they see paths."""
 
     modules: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
+    paths: tuple[AnyPath, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,14 @@ class Executors:
             if module not in self._seen:
                 self._need_modules([module])
 
-    def need_checkpoint(self, folder: Path) -> None:
+    def need_checkpoint(self, folder: AnyPath) -> None:
         """Executors see the checkpoint: state, results and what was written lie there."""
         if not self.are_elsewhere:
             return
         token = folder / f".seen-{uuid.uuid4().hex}"
         token.touch()
         try:
-            self._need_paths({str(token): f"the checkpoint {folder}"})
+            self._need_paths({token: f"the checkpoint {folder}"})
         finally:
             token.unlink(missing_ok=True)
 
@@ -121,7 +122,7 @@ class Executors:
         if not self.are_elsewhere or str(folder) in self._seen:
             return
         some = next(folder.iterdir(), folder) if folder.is_dir() else folder
-        self._need_paths({str(some): what})
+        self._need_paths({some: what})
         self._seen.add(str(folder))
 
     def _need_modules(self, modules: Iterable[str]) -> None:
@@ -134,11 +135,12 @@ class Executors:
                 )
         self._seen.update(modules)
 
-    def _need_paths(self, paths: Mapping[str, str]) -> None:
+    def _need_paths(self, paths: Mapping[AnyPath, str]) -> None:
+        named = {str(path): what for path, what in paths.items()}
         for answer in self._ask(Question(paths=tuple(paths))):
             for path, problem in answer.problems.items():
                 raise EnvironmentError(
-                    f"the executor on {answer.host} does not see {paths[path]}: {problem}",
+                    f"the executor on {answer.host} does not see {named[path]}: {problem}",
                     help="driver and executors must share it: a mounted folder under the same path everywhere, which "
                     "the user that runs executors may enter (docs/deploy.md)",
                 )
@@ -168,7 +170,6 @@ def _answering(question: Question, seconds: float) -> Callable[[Iterable[int]], 
 
     def answer(numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
         import importlib.util
-        import os
         import re
         import socket
         import time
@@ -190,9 +191,9 @@ def _answering(question: Question, seconds: float) -> Callable[[Iterable[int]], 
                 problems[module] = f"{type(error).__name__}: {error}"
         for path in paths:
             try:
-                os.stat(path)
+                path.stat()
             except OSError as error:
-                problems[path] = str(error)
+                problems[str(path)] = str(error)
         time.sleep(seconds)
         yield socket.gethostname(), version(), problems
 

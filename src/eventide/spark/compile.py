@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -35,6 +34,7 @@ from eventide.spark.resolve import CARRIED_WATERMARK
 from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_numbers
 from eventide.spark.task_output import OutputForm
+from eventide.storage.paths import AnyPath, store_in
 from eventide.tasks.packing import Packing, ShardBy, spark_ddl
 from eventide.tasks.portable import NotPortableError
 from eventide.tasks.select_list import WINDOW_ID, Finish, OutputTimes, WindowIds, finish
@@ -124,7 +124,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
         if input.source.admission is not None
     }
     outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
-    form = OutputForm(outputs, originals, physical.stream.routes)
+    form = OutputForm(outputs, originals, physical.stream.routes, store_in(context.inbox))
     work = ShardWork(spec, physical.plan_id, numbers, by_tasks, form, admission, shed_window(physical))
     processor = ShardProcessor(work)
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
@@ -145,7 +145,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
 
 
 def _packing(
-    physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec, orders: Path | None
+    physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec, orders: AnyPath | None
 ) -> Packing:
     watermark = input.plan.watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
@@ -173,7 +173,7 @@ def _prefold(physical: Physical, input: SparkInput, spec: IntakeSpec) -> Prefold
     return spec.prefold()
 
 
-def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, orders: Path | None) -> Surveying:
+def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, orders: AnyPath | None) -> Surveying:
     source = input.plan.source
     return Surveying(
         admission,

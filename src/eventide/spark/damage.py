@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from eventide.errors import CheckpointError
+from eventide.storage.paths import AnyPath
 
 # How Spark's offset, commit and state files fail when they are cut short, empty or overwritten.
 _SIGNS = (
@@ -27,10 +27,10 @@ _SIGNS = (
     "BATCH_METADATA_NOT_FOUND",
     "UNEXPECTED_FILE_SIZE",
 )
-_PATH = re.compile(r"(?:file:)?(/[^\s'\"\],;:)]+)")
+_PATH = re.compile(r"(?:file:)?((?:\w+:/)?/[^\s'\"\],;:)]+)")
 
 
-def checkpoint_damage(stream: str, folder: Path, text: str) -> CheckpointError | None:
+def checkpoint_damage(stream: str, folder: AnyPath, text: str) -> CheckpointError | None:
     """The error if `text`, Spark's report, says that its files below `folder` are damaged; else None."""
     if not any(sign in text for sign in _SIGNS):
         return None

@@ -38,12 +38,14 @@ from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
 from eventide.spark.running import RunningStream
 from eventide.spark.side_output import SideOutput
+from eventide.spark.store_access import need_store
 from eventide.spark.stream_output import StreamOutput
 from eventide.spark.stream_parts import EMBEDDED
 from eventide.spark.stream_plans import StreamPlans
 from eventide.spark.tables import TableReader
 from eventide.spark.task_output import OutputForm
 from eventide.storage.layout import Layout
+from eventide.storage.paths import make_folder
 from eventide.storage.payloads import late_schema, original_rows
 from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Account, Results
@@ -75,6 +77,7 @@ class Engine:
         self.spark = sessions.acquire(options) if spark is None else spark
         try:
             self.executors = Executors(self.spark)
+            need_store(self.spark, layout.owners)
             self.executors.need_package()
             self.executors.need_checkpoint(layout.root)
             self._cores = sessions.default_shards(self.spark)
@@ -307,7 +310,7 @@ class Engine:
         for input in opened:
             self.executors.need_for(input.source)
         session = self._session(shards)
-        self._layout.inbox(name).mkdir(parents=True, exist_ok=True)
+        make_folder(self._layout.inbox(name))
         scans = Scans(self._layout.scans(name), self._layout.time_bound(name), self._cores)
         context = SourceContext(
             session,

@@ -33,9 +33,13 @@ from eventide.spark.running import RunningStream
 from eventide.spark.session import SparkOptions, default_shards
 from eventide.spark.settings import STREAMING
 from eventide.spark.side_output import SideOutput
+from eventide.spark.store_access import settings_of
 from eventide.storage.compaction import Keep
 from eventide.storage.inbox import Entry
-from eventide.storage.layout import Layout, Lock
+from eventide.storage.layout import Layout, Lock, hold
+from eventide.storage.lease import Lease
+from eventide.storage.opening import checkpoint_folder
+from eventide.storage.paths import make_folder
 from eventide.storage.payloads import PAYLOAD_SCHEMA
 from eventide.storage.results import OUTPUT_TIME, Account, Results
 from eventide.storage.time_bound import TimeBoundFile
@@ -200,7 +204,7 @@ class _FrameEngine(Engine):
 
     def _compile(self, physical: Physical, shards: int, options: CompileOptions) -> Compiled:
         inbox = self._layout.inbox(physical.stream.name)
-        inbox.mkdir(parents=True, exist_ok=True)
+        make_folder(inbox)
         context = SourceContext(
             self.spark,
             inbox,
@@ -224,15 +228,11 @@ class _FrameEngine(Engine):
 
 
 def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | None) -> FluentQuery:
-    if "://" in str(checkpoint):
-        raise OptionError(
-            f"the checkpoint {checkpoint} is not a local folder", help="rows() runs on any file system that Spark knows"
-        )
     spark = _session(frames)
     refuse_remote(spark, "start()")
-    layout = Layout(Path(checkpoint).expanduser().absolute())
+    layout = Layout(checkpoint_folder(checkpoint, settings_of(spark)))
     layout.make_private()
-    lock = Lock(layout.lock)
+    lock = hold(layout)
     try:
         engine = _FrameEngine(layout, spark, frames, sink)
         tables = list(tables_of(stream.query).values())
@@ -245,7 +245,9 @@ def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | Non
 class FluentQuery:
     """A stream that runs in the background until `stop`. As a context manager it stops at the end of the block."""
 
-    def __init__(self, running: RunningStream, sources: tuple[str, ...], lock: Lock, refreshing: Refreshing) -> None:
+    def __init__(
+        self, running: RunningStream, sources: tuple[str, ...], lock: Lock | Lease, refreshing: Refreshing
+    ) -> None:
         self._running = running
         self._sources = sources
         self._lock = lock

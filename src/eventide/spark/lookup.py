@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from eventide.plan.lookup_keys import lookup_keys
 from eventide.plan.names import backticked
 from eventide.spark.exploding import Keep
 from eventide.spark.session import frame_of
+from eventide.storage.paths import AnyPath
 from eventide.storage.tables import TableVersions, VersionLog
 from eventide.tasks.packing import HOW
 
@@ -34,20 +34,20 @@ _CHUNK = 65_536
 class ReadVersion:
     """mapInArrow function: the time of a batch → the rows of the table that count then, each with its _PLACE."""
 
-    log: str
-    folder: str
+    log: AnyPath
+    folder: AnyPath
     table: str
     keys: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for at in batch.column(_AT).to_pylist():
-                rows = TableVersions(Path(self.folder)).read(self._version(at))
+                rows = TableVersions(self.folder).read(self._version(at))
                 placed = rows.append_column(_PLACE, places(rows, self.keys))
                 yield from placed.to_batches(max_chunksize=_CHUNK) if placed.num_rows else ()
 
     def _version(self, at: int) -> int:
-        number = VersionLog(Path(self.log)).at(at).get(self.table)
+        number = VersionLog(self.log).at(at).get(self.table)
         if number is None:
             raise CheckpointError(f"{self.log} does not say which version of the table {self.table} counts")
         return number
@@ -80,7 +80,7 @@ def table_frame(context: SourceContext, step: Lookup) -> DataFrame:
         rows = context.tables[table.name]
         return frame_of(context.spark, rows.append_column(_PLACE, places(rows, lookup_keys(step))))
     schema, folder = user_schema(Source(table.name, table.columns)), context.tables.folder / table.name
-    reading = ReadVersion(str(context.tables.log), str(folder), table.name, lookup_keys(step))
+    reading = ReadVersion(context.tables.log, folder, table.name, lookup_keys(step))
     now = context.spark.range(1).select(F.unix_micros(F.current_timestamp()).alias(_AT))
     return now.mapInArrow(reading, StructType([*schema.fields, StructField(_PLACE, LongType())]))
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import re
-from pathlib import Path
+from collections.abc import Callable
 
 from eventide.storage.atomic import write_bytes
+from eventide.storage.paths import AnyPath, listed
 
 _LOG = logging.getLogger("eventide")
 # below Spark's own checkpoint: those with URIs, and those with plain paths
@@ -19,16 +20,16 @@ _WITH_URIS, _WITH_PATHS = ("sources/*/*",), ("state/*/_metadata/*", "state/*/_me
 _ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=/@\u0080-\U0010ffff]")
 
 
-def follow(spark: Path, stream: str, origin: str, place: str) -> None:
+def follow(spark: AnyPath, stream: str, origin: str, place: str) -> None:
     """Let the checkpoint of a stream, whose database was in the folder `origin`, go on in `place`.
 
     It may be cut short and be done again: a file that names the new place already stays as it is.
     """
     for patterns, spelled in ((_WITH_URIS, hadoop_path), (_WITH_PATHS, str)):
-        names = re.compile(rf'("file:(?://)?){re.escape(spelled(origin))}(?=/)')
-        for path in [found for pattern in patterns for found in sorted(spark.glob(pattern))]:
+        names, new = re.compile(f'"({_pattern(origin, spelled)})(?=/)'), _uri(place, spelled)
+        for path in [found for pattern in patterns for found in listed(spark, pattern)]:
             if path.is_file() and not path.name.startswith("."):
-                _rewrite(path, names, spelled(place))
+                _rewrite(path, names, new)
     _LOG.warning(
         "stream %s goes on in %s, where it was copied or moved to from %s. See that nobody runs it there, too: both "
         "would write to its sinks under the same batch numbers",
@@ -38,9 +39,21 @@ def follow(spark: Path, stream: str, origin: str, place: str) -> None:
     )
 
 
-def _rewrite(path: Path, names: re.Pattern[str], after: str) -> None:
+def _pattern(origin: str, spelled: Callable[[str], str]) -> str:
+    """Of the URIs that a place has had in Spark's files."""
+    return re.escape(spelled(origin)) if "://" in origin else rf"file:(?://)?{re.escape(spelled(origin))}"
+
+
+def _uri(place: str, spelled: Callable[[str], str]) -> Callable[[str], str]:
+    """What stands in the place of one: Spark writes that of a folder with one slash or with three, and keeps to it."""
+    if "://" in place:
+        return lambda old: spelled(place)
+    return lambda old: f"{'file:' if re.match('file:/[^/]', old) else 'file://'}{spelled(place)}"
+
+
+def _rewrite(path: AnyPath, names: re.Pattern[str], uri: Callable[[str], str]) -> None:
     old = path.read_text(encoding="utf-8")
-    new = names.sub(lambda found: f"{found[1]}{after}", old)
+    new = names.sub(lambda found: f'"{uri(found[1])}', old)
     if new != old:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # of the old content; Spark does without
         write_bytes(path, new.encode())

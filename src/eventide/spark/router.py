@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
@@ -22,6 +21,7 @@ from eventide.spark.side_output import SideOutput
 from eventide.spark.stopwatch import Stopwatch
 from eventide.spark.task_output import Assignment, OutputForm, completed
 from eventide.storage.history import History
+from eventide.storage.paths import AnyPath, store_in
 from eventide.storage.payloads import late_rows, to_payloads
 from eventide.storage.results import ROWS_OUT, Account, Results
 from eventide.storage.time_bound import TimeBoundFile
@@ -59,7 +59,7 @@ class Router(ABC):
     history: History = field(default_factory=History)
     watch: Stopwatch = field(default_factory=Stopwatch)
     tells_tasks: bool = False  # whether tasks pack rows that Spark hands them
-    offsets: Path | None = None  # where Spark logs when batches began, if tasks must know
+    offsets: AnyPath | None = None  # where Spark logs when batches began, if tasks must know
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -167,7 +167,8 @@ class StoringRouter(Router):
             tuple(sink.target for sink in each if isinstance(sink, FilesSink)) for each in (sinks, late_sinks)
         )
         is_whole = self.side.outbox is not None or len(late_targets) < len(late_sinks)
-        return Assignment(batch, str(self.results.folder), targets, late_targets, side=not is_whole)
+        folder = self.results.folder
+        return Assignment(batch, str(folder), targets, late_targets, not is_whole, store_in(folder))
 
     def _route(self, given: Given, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> None:
         if given.undecoded is not None:

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -31,6 +30,7 @@ from eventide.spark.why_ended import Need, WhyEnded
 from eventide.storage.atomic import read_json, write_json
 from eventide.storage.compaction import Keep, compact
 from eventide.storage.inbox import Entry
+from eventide.storage.paths import AnyPath
 from eventide.storage.texts import is_pending, next_batch
 
 _LOG = logging.getLogger("eventide")
@@ -49,7 +49,7 @@ class RunningStream:
     def __init__(
         self,
         name: str,
-        folder: Path,
+        folder: AnyPath,
         compiled: Compiled,
         replan: Callable[[Need], Compiled | None],
         router: Router,
@@ -448,7 +448,7 @@ class RunningStream:
         return any((self._folder / "spark" / "commits").glob("[0-9]*"))
 
     @property
-    def _watermark_path(self) -> Path:
+    def _watermark_path(self) -> AnyPath:
         return self._folder / "watermark.json"
 
     def _note_watermark(self, query: StreamingQuery) -> None:

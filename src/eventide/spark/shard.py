@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -229,7 +230,7 @@ class ShardWorker:
             yield from (Row(tag="main", blob=to_blob(table)) for table in output.main if table.num_rows)
             yield from (Row(tag="side", blob=to_blob(table)) for table in side)
             return
-        given = TaskOutput(self._form, shard, Assignment.of_task)
+        given = TaskOutput(self._form, shard, partial(Assignment.of_task, self._form.store))
         for table in output.main:
             given.add_main(self._finish(table))
         for table in side:

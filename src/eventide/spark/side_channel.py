@@ -13,7 +13,6 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 from eventide.connectors.sink import Sink
 from eventide.plan.side_output import RateLimit, Route
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.paths import AnyPath
 from eventide.storage.results import Results
 
 MOST_BATCHES = 1_000  # that may wait for a sink
@@ -54,7 +54,7 @@ class Channel:
     """One stream's payloads on their way to one sink. `routes` are the kinds that go there."""
 
     def __init__(
-        self, name: str, routes: Mapping[str, Route], open: Callable[[], Sink | None], results: Results, state: Path
+        self, name: str, routes: Mapping[str, Route], open: Callable[[], Sink | None], results: Results, state: AnyPath
     ) -> None:
         self._name = name
         self._limiters = {

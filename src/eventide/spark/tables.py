@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from eventide.plan.logical import Table
 from eventide.spark.analysis import first_sentence
 from eventide.spark.batch_times import newest_batch_time
 from eventide.storage.layout import Layout
+from eventide.storage.paths import AnyPath
 from eventide.storage.tables import TableState, TableVersions, VersionLog, table_figures
 
 _LOG = logging.getLogger("eventide")
@@ -108,7 +108,7 @@ class StreamTables:
     tables: Mapping[str, Table]
     reader: TableReader
     log: VersionLog
-    offsets: Path
+    offsets: AnyPath
 
     def begin(self) -> None:
         """Before the query starts: there is a version of every table, and new batches use the newest."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -22,8 +21,10 @@ from eventide.kernels.vector.text import readable
 from eventide.plan.side_output import Route
 from eventide.spark.side_output import kept
 from eventide.storage.parts import Part, PartWriter, is_shared
+from eventide.storage.paths import AnyPath, path_in
 from eventide.storage.payloads import late_rows, to_payloads
 from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME
+from eventide.storage.stores import Store
 from eventide.tasks.packing import to_blob
 from eventide.tasks.select_list import RANK
 
@@ -43,12 +44,18 @@ class Assignment:
     sinks: tuple[FileTarget, ...] = ()
     late_sinks: tuple[FileTarget, ...] = ()
     side: bool = True  # whether payloads may be written: not where the driver needs all of them
+    store: Store | None = None  # in which the results are; None: they are files of this machine
+
+    @property
+    def folder(self) -> AnyPath:
+        return path_in(self.results, self.store)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        """Without the store: Spark shows local properties, and a store may have credentials."""
+        return json.dumps(asdict(replace(self, store=None)))
 
     @classmethod
-    def from_json(cls, text: str) -> Assignment:
+    def from_json(cls, text: str, store: Store | None) -> Assignment:
         told: dict[str, Any] = json.loads(text)
         targets = {
             name: tuple(
@@ -56,20 +63,20 @@ class Assignment:
             )
             for name in ("sinks", "late_sinks")
         }
-        return cls(**{**told, **targets})
+        return cls(**{**told, **targets, "store": store})
 
     @classmethod
-    def of_task(cls) -> Assignment | None:
+    def of_task(cls, store: Store | None) -> Assignment | None:
         """That of the task which runs here, if it can write where the driver reads."""
         context = TaskContext.get()
         text = None if context is None else context.getLocalProperty(PROPERTY)
         if text is None:
             return None
-        return cls.from_json(text).reachable()
+        return cls.from_json(text, store).reachable()
 
     def reachable(self) -> Assignment | None:
         """What of it can be written here; None if nothing."""
-        if not is_shared(Path(self.results)):
+        if not is_shared(self.folder):
             return None
         seen, seen_late = (
             tuple(target for target in targets if target.is_seen) for targets in (self.sinks, self.late_sinks)
@@ -103,6 +110,7 @@ class OutputForm:
     outputs: pa.Schema
     originals: tuple[pa.Schema, ...]
     routes: Mapping[str, Route] = field(default_factory=dict)
+    store: Store | None = None  # in which the checkpoint is, if it is not a folder
 
     @property
     def nothing(self) -> pa.Table:
@@ -227,7 +235,7 @@ class _Files:
         context = TaskContext.get()
         self._place = (to.batch, shard, 0 if context is None else context.taskAttemptId())
         self._kind, self._rank, self._failed = kind, rank, 0
-        self._results, self._targets = Path(to.results), targets
+        self._results, self._targets = to.folder, targets
         self._part: PartWriter | None = None
         self._staged: dict[str, StagedFile] = {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from eventide.errors import EventideError, StreamFailedError, UnreadableFileError
 from eventide.plan.growing import growing
@@ -14,6 +13,7 @@ from eventide.spark.damage import checkpoint_damage
 from eventide.spark.failure import failure_of, is_of_memory, out_of_memory
 from eventide.spark.patience import Patience
 from eventide.spark.router import Router
+from eventide.storage.paths import AnyPath
 from eventide.storage.texts import next_batch
 from eventide.storage.unreadable_files import UnreadableFiles
 
@@ -31,7 +31,7 @@ class WhyEnded:
     """Of the queries of one stream. `check_sources` raises what is wrong with its sources."""
 
     stream: str
-    folder: Path
+    folder: AnyPath
     router: Router
     check_sources: Callable[[], None]
     is_beyond_guards: bool = False  # whether guards were tried, or are of no use

@@ -24,10 +24,10 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from eventide.storage.atomic import damaged, write_bytes
+from eventide.storage.paths import AnyPath
 from eventide.storage.spool import Spool
 
 SPARK_SCHEMA = "source string, kind string, number long, at long"
@@ -58,7 +58,7 @@ class Output(Protocol):
 class Inbox:
     """What was published is taken in by the next batch that begins. `now` is always the clock, in microseconds."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
         manifests = self._manifests()
@@ -157,15 +157,15 @@ class Inbox:
         while len(self._kept) + len(self._published) > KEPT_MANIFESTS and self._kept:
             (self.folder / f"{self._kept.popleft():012d}.json").unlink(missing_ok=True)
 
-    def _manifests(self) -> list[Path]:
+    def _manifests(self) -> list[AnyPath]:
         return sorted(self.folder.glob("[0-9]*.json"))
 
 
-def _positions(manifest: Path) -> dict[str, int]:
+def _positions(manifest: AnyPath) -> dict[str, int]:
     return {entry["source"]: entry["number"] for entry in _checked(manifest) if entry["kind"] == "position"}
 
 
-def _checked(manifest: Path) -> list[dict[str, Any]]:
+def _checked(manifest: AnyPath) -> list[dict[str, Any]]:
     """The entries of a manifest; if any is missing, a CheckpointError names the file."""
     try:
         entries: list[dict[str, Any]] = [json.loads(line) for line in manifest.read_text().splitlines()]

@@ -2,6 +2,7 @@
 
 catalog.json                 the SQL of every source, stream and sink
 lock                         held by the process that has the database open
+owners/                      the same, in a store that has no locks: who has it, and since when
 migration.json, before/      while streams begin anew: the catalog and the streams that they take the place of
 handover/                    rows of streams that have begun anew, on their way to sinks
 tables/NAME/                 versions of a table that is looked up
@@ -29,19 +30,24 @@ from pathlib import Path
 from typing import IO
 
 from eventide.errors import CheckpointError
+from eventide.storage.lease import Lease
+from eventide.storage.paths import AnyPath, RemotePath
 
 _PRIVATE = 0o700
 
 
 class Layout:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: AnyPath) -> None:
         self.root = root
 
     def make_private(self) -> None:
         """Let nobody but the owner into the checkpoint: what Spark writes below has the modes that Spark gives it.
 
-        A folder that holds other things beside a checkpoint stays as it is.
+        A folder that holds other things beside a checkpoint stays as it is, and so does a store, which has rules of its
+        own.
         """
+        if isinstance(self.root, RemotePath):
+            return
         ours = {"catalog.json", "lock", "sources", "streams", "tables", "migration.json", "before", "handover"}
         for folder in (self.root, self.root / "sources", self.root / "streams"):
             folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
@@ -50,75 +56,85 @@ class Layout:
                     folder.chmod(_PRIVATE)
 
     @property
-    def catalog(self) -> Path:
+    def catalog(self) -> AnyPath:
         return self.root / "catalog.json"
 
     @property
-    def lock(self) -> Path:
+    def lock(self) -> AnyPath:
         return self.root / "lock"
 
     @property
-    def migration(self) -> Path:
+    def owners(self) -> AnyPath:
+        return self.root / "owners"
+
+    @property
+    def migration(self) -> AnyPath:
         return self.root / "migration.json"
 
     @property
-    def before(self) -> Path:
+    def before(self) -> AnyPath:
         return self.root / "before"
 
     @property
-    def handover(self) -> Path:
+    def handover(self) -> AnyPath:
         return self.root / "handover"
 
-    def source(self, name: str) -> Path:
+    def source(self, name: str) -> AnyPath:
         return self.root / "sources" / name
 
     @property
-    def tables(self) -> Path:
+    def tables(self) -> AnyPath:
         return self.root / "tables"
 
-    def table_log(self, stream: str) -> Path:
+    def table_log(self, stream: str) -> AnyPath:
         return self.stream(stream) / "tables.json"
 
-    def stream(self, name: str) -> Path:
+    def stream(self, name: str) -> AnyPath:
         return self.root / "streams" / name
 
-    def inner_streams(self, stream: str) -> list[Path]:
+    def inner_streams(self, stream: str) -> list[AnyPath]:
         """The folders of its inner streams, which are called stream$1, stream$2, ..."""
         return sorted((self.root / "streams").glob(f"{stream}$[0-9]*"))
 
-    def plan(self, stream: str) -> Path:
+    def plan(self, stream: str) -> AnyPath:
         return self.stream(stream) / "plan.json"
 
-    def inbox(self, stream: str) -> Path:
+    def inbox(self, stream: str) -> AnyPath:
         return self.stream(stream) / "inbox"
 
-    def spark(self, stream: str) -> Path:
+    def spark(self, stream: str) -> AnyPath:
         return self.stream(stream) / "spark"
 
-    def side(self, stream: str) -> Path:
+    def side(self, stream: str) -> AnyPath:
         return self.stream(stream) / "side"
 
-    def reinject(self, stream: str) -> Path:
+    def reinject(self, stream: str) -> AnyPath:
         return self.stream(stream) / "reinject"
 
-    def replay(self, stream: str) -> Path:
+    def replay(self, stream: str) -> AnyPath:
         return self.stream(stream) / "replay"
 
-    def scans(self, stream: str) -> Path:
+    def scans(self, stream: str) -> AnyPath:
         return self.stream(stream) / "scans"
 
-    def time_bound(self, stream: str) -> Path:
+    def time_bound(self, stream: str) -> AnyPath:
         return self.stream(stream) / "time_bound.json"
 
-    def shed_orders(self, stream: str) -> Path:
+    def shed_orders(self, stream: str) -> AnyPath:
         return self.stream(stream) / "shed_orders.json"
 
-    def results(self, stream: str) -> Path:
+    def results(self, stream: str) -> AnyPath:
         return self.stream(stream) / "results"
 
 
+def hold(layout: Layout) -> Lock | Lease:
+    """The right to use a checkpoint: one process, one database. A CheckpointError says who has it, if somebody has."""
+    root = layout.root
+    return Lease(root, root / "owners") if isinstance(root, RemotePath) else Lock(root / "lock")
+
+
 class Lock:
-    """The right to use a checkpoint: one process, one database. The system releases it when the process dies."""
+    """The right to use a checkpoint that is a folder. The system releases it when the process dies."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

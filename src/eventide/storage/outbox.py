@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.paths import AnyPath, listed
 from eventide.storage.spool import Spool, Spools
 
 MOST_REMEMBERED = 65_536  # rows in the ledger; the oldest are forgotten first
@@ -34,7 +34,7 @@ class Returned:
 
 
 class Outbox:
-    def __init__(self, folder: Path, stream: str) -> None:
+    def __init__(self, folder: AnyPath, stream: str) -> None:
         self._folder = folder
         self._stream = stream
         ledger: dict[str, Any] = read_json(self._ledger_path) or {"batch": -1, "before": [{}, {}], "after": [{}, {}]}
@@ -86,16 +86,16 @@ class Outbox:
             found = True
         return found
 
-    def _waiting(self, upto: int) -> Iterator[Path]:
-        yield from (path for path in sorted(self._folder.glob("[0-9]*.json")) if int(path.stem) <= upto)
+    def _waiting(self, upto: int) -> Iterator[AnyPath]:
+        yield from (path for path in listed(self._folder, "[0-9]*.json") if int(path.stem) <= upto)
 
     @property
-    def _ledger_path(self) -> Path:
+    def _ledger_path(self) -> AnyPath:
         return self._folder / "ledger.json"
 
 
 def _append(
-    path: Path, waiting: dict[str, Any], source: str, origin: str, received_at: int, spool: Spool, number: int
+    path: AnyPath, waiting: dict[str, Any], source: str, origin: str, received_at: int, spool: Spool, number: int
 ) -> None:
     waiting["items"][source] = number
     write_json(path, waiting)

@@ -11,12 +11,13 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from eventide.errors import StorageError
 from eventide.storage.atomic import unwritable
+from eventide.storage.paths import AnyPath, RemotePath
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Part:
 class PartWriter:
     """Writes one part. What was written is durable when `close` returns."""
 
-    def __init__(self, results: Path, kind: str, batch: int, shard: int, attempt: int) -> None:
+    def __init__(self, results: AnyPath, kind: str, batch: int, shard: int, attempt: int) -> None:
         folder = parts_folder(results, batch)
-        self._path = folder / f"{kind}-{shard}-{attempt}-{uuid.uuid4().hex[:8]}.arrow"
+        self._path: AnyPath = folder / f"{kind}-{shard}-{attempt}-{uuid.uuid4().hex[:8]}.arrow"
         self._name = f"{folder.name}/{self._path.name}"
         self._rows = 0
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
@@ -41,8 +42,7 @@ class PartWriter:
     def write(self, table: pa.Table) -> None:
         with self._errors():
             if self._writer is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+                self._file = _new_file(self._path)
                 options = pa.ipc.IpcWriteOptions(compression="lz4")
                 self._writer = pa.ipc.new_file(self._file, table.schema, options=options)
             self._writer.write_table(table, max_chunksize=_CHUNK)
@@ -53,8 +53,9 @@ class PartWriter:
             raise ValueError("nothing was written")
         with self._errors():
             self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            if not isinstance(self._path, RemotePath):
+                self._file.flush()
+                os.fsync(self._file.fileno())
             self._file.close()
             return Part(self._name, self._rows, self._path.stat().st_size)
 
@@ -69,16 +70,23 @@ class PartWriter:
 _CHUNK = 131_072  # rows of a record batch: as many as a reader must have in memory at once
 
 
-def parts_folder(results: Path, batch: int) -> Path:
+def _new_file(path: AnyPath) -> Any:
+    if isinstance(path, RemotePath):
+        return path.create()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def parts_folder(results: AnyPath, batch: int) -> AnyPath:
     return results / f"{batch:012d}.parts"
 
 
-def is_shared(results: Path) -> bool:
+def is_shared(results: AnyPath) -> bool:
     """Whether a task sees the checkpoint that the driver has: it was made before the first batch."""
     return (results.parent / "plan.json").exists()
 
 
-def check_part(results: Path, part: Part) -> None:
+def check_part(results: AnyPath, part: Part) -> None:
     """Raise if the driver does not see what a task has written."""
     path = results / part.name
     try:

@@ -8,12 +8,11 @@ A replay that a crash cuts short is repeated with the same bounds and the same n
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.paths import AnyPath
 from eventide.storage.results import Account, Results, add_counts
 
 REPLAYED, CORRECTIONS = "late_replayed", "late_corrections"
@@ -21,7 +20,7 @@ _UPTO = "upto"
 
 
 class Replays:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self._folder = folder
         self._results = Results(folder)
 
@@ -59,7 +58,7 @@ class Replays:
         return self._results.read("main", schema)
 
 
-def replay_totals(folder: Path) -> dict[str, int]:
+def replay_totals(folder: AnyPath) -> dict[str, int]:
     """The totals of the replays in a folder, which need not exist."""
     return Replays(folder).totals() if folder.exists() else {REPLAYED: 0, CORRECTIONS: 0}
 

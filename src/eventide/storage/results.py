@@ -12,12 +12,12 @@ Totals accumulate over all batches, so the newest account has the sum of all.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from eventide.errors import CheckpointError
 from eventide.eventtime.lanes import Lanes
 from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
 from eventide.storage.parts import Part, check_part, parts_folder
+from eventide.storage.paths import AnyPath, listed, remove_tree
 
 OUTPUT_OP = "__op"  # int32, of main rows of a change log: -1 for one that is taken back, which goes with it unseen
 ROWS_OUT = "rows_out"  # an event: how many rows left the stream
@@ -75,7 +76,7 @@ class Unit:
         return f"{self.last:012d}{own}.json"
 
     @classmethod
-    def of(cls, path: Path) -> Unit:
+    def of(cls, path: AnyPath) -> Unit:
         last, *rest = map(int, path.stem.split("-"))
         return cls(last, *rest) if rest else cls(last, last)
 
@@ -83,7 +84,7 @@ class Unit:
 class Results:
     """Safe for threads: one commits, one puts together, others read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock = threading.RLock()
@@ -103,7 +104,7 @@ class Results:
         for folder in self.folder.glob("[0-9]*.parts"):
             batch = int(folder.stem)
             if not self.has(batch):
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
             elif self._latest is not None and batch == self._latest.batch:
                 self._delete_unnamed(batch)
         for unit in self._covered:
@@ -170,9 +171,9 @@ class Results:
             for path in [self.folder / name for name in gone]:
                 path.unlink(missing_ok=True)
                 self._cache.forget(path)
-            stays = {Path(part.name).parent for parts in files.values() for part in parts}
-            for folder in {Path(name).parent for name in gone} - stays - {Path()}:
-                shutil.rmtree(self.folder / folder, ignore_errors=True)  # with what attempts have left after the batch
+            stays = {_folder_of(part.name) for parts in files.values() for part in parts}
+            for folder in {_folder_of(name) for name in gone} - stays - {"."}:
+                remove_tree(self.folder / folder)  # with what attempts have left after the batch
 
     def batches(self, after: int = -1) -> list[int]:
         """The stored batches later than `after`, in order; of batches that were put together the last."""
@@ -246,12 +247,18 @@ class Results:
         """What attempts have written whose results did not count."""
         named = {part.name for parts in (kept or self._parts(batch)).values() for part in parts}
         with contextlib.suppress(FileNotFoundError):
-            for path in parts_folder(self.folder, batch).iterdir():
+            for path in listed(parts_folder(self.folder, batch), "*"):
                 if f"{path.parent.name}/{path.name}" not in named:
                     path.unlink(missing_ok=True)
 
     def _read_account(self, batch: int) -> Account:
-        return read_account(self.folder, batch)
+        """That of the unit which ends with it: a crash may have left that of the batch alone beside it."""
+        with self.lock:
+            place = bisect_left(self._units, batch, key=lambda unit: unit.last)
+            unit = self._units[place] if place < len(self._units) else None
+        if unit is None or unit.last != batch:
+            return read_account(self.folder, batch)
+        return _account_in(self.folder / unit.name)
 
     def write_table(self, name: str, table: pa.Table) -> Part:
         """A file of rows, durable when it returns; it counts once an account names it."""
@@ -260,7 +267,9 @@ class Results:
         with replacing(path) as temporary, pa.OSFile(str(temporary), "wb") as file:
             with pa.ipc.new_file(file, table.schema, options=options) as writer:
                 writer.write_table(table)
-        return Part(name, table.num_rows, path.stat().st_size)
+            file.flush()
+            size = temporary.stat().st_size
+        return Part(name, table.num_rows, size)
 
 
 class _Cache:
@@ -268,10 +277,10 @@ class _Cache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tables: dict[Path, pa.Table] = {}
+        self._tables: dict[AnyPath, pa.Table] = {}
         self._bytes = 0
 
-    def read(self, path: Path) -> pa.Table:
+    def read(self, path: AnyPath) -> pa.Table:
         with self._lock:
             table = self._tables.pop(path, None)
             if table is not None:
@@ -286,7 +295,7 @@ class _Cache:
                 self._bytes -= self._tables.pop(next(iter(self._tables))).nbytes
         return table
 
-    def forget(self, path: Path) -> None:
+    def forget(self, path: AnyPath) -> None:
         with self._lock:
             table = self._tables.pop(path, None)
             self._bytes -= 0 if table is None else table.nbytes
@@ -317,14 +326,17 @@ def _nulls(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
 
 
-def read_batch(folder: Path, batch: int, kind: str) -> Iterator[pa.Table]:
+def read_batch(folder: AnyPath, batch: int, kind: str) -> Iterator[pa.Table]:
     """The rows of `kind` of one batch as they were stored, a file at a time."""
     for part in _named_by(folder, read_account(folder, batch))[kind]:
         yield read_arrow(folder / part.name)
 
 
-def read_account(folder: Path, batch: int) -> Account:
-    path = _account_path(folder, batch)
+def read_account(folder: AnyPath, batch: int) -> Account:
+    return _account_in(_account_path(folder, batch))
+
+
+def _account_in(path: AnyPath) -> Account:
     try:
         value: dict[str, Any] | None = read_json(path)
         if value is None:
@@ -334,7 +346,7 @@ def read_account(folder: Path, batch: int) -> Account:
         raise damaged(path, error) from None
 
 
-def _named_by(folder: Path, account: Account) -> Mapping[str, Sequence[Part]]:
+def _named_by(folder: AnyPath, account: Account) -> Mapping[str, Sequence[Part]]:
     """The files of a batch by kind; an account of release 0.2 or before names none."""
     if account.files is not None:
         return {kind: [Part(**part) for part in account.files[kind]] for kind in KINDS}
@@ -345,10 +357,14 @@ def _named_by(folder: Path, account: Account) -> Mapping[str, Sequence[Part]]:
     }
 
 
-def _account_path(folder: Path, batch: int) -> Path:
+def _account_path(folder: AnyPath, batch: int) -> AnyPath:
     """Of a batch, or of several that were put together up to it."""
     path = folder / f"{batch:012d}.json"
-    return path if path.exists() else next(folder.glob(f"{batch:012d}-*.json"), path)
+    return path if path.exists() else next(iter(listed(folder, f"{batch:012d}-*.json")), path)
+
+
+def _folder_of(part: str) -> str:
+    return str(PurePosixPath(part).parent)
 
 
 def add_counts(*counts: dict[str, int]) -> dict[str, int]:

@@ -8,11 +8,11 @@ converts the values, and a row that cannot be decoded can be shown as it was wri
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 
-from eventide.storage.atomic import damaged, read_arrow, replacing, write_bytes
+from eventide.storage.atomic import damaged, open_arrow, read_arrow, replacing, write_bytes
+from eventide.storage.paths import AnyPath, listed, remember, remembered
 
 SCHEMA = pa.schema([("seq", pa.int64()), ("received_at", pa.int64()), ("row", pa.string())])
 
@@ -21,22 +21,26 @@ _ORIGIN = b"eventide.origin"
 
 
 class Spool:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
 
     def last(self) -> int:
-        """The number of the newest item, 0 if there is none."""
-        return max((int(path.stem) for path in self.folder.glob("[0-9]*.*")), default=0)
+        """The number of the newest item, 0 if there is none. A remote folder is listed once by who holds it."""
+        known = remembered(self.folder)
+        if known is None:
+            known = max((int(path.stem) for path in self.folder.glob("[0-9]*.*")), default=0)
+            remember(self.folder, known)
+        return known
 
     def forget(self, upto: int, before: int) -> None:
         """Delete items up to `upto` that came before that time, in microseconds; the newest stays, for its number."""
         upto = min(upto, self.last() - 1)
-        for path in sorted(self.folder.glob("[0-9]*.*"), key=lambda path: int(path.stem)):
+        for path in sorted(listed(self.folder, "[0-9]*.*"), key=lambda path: int(path.stem)):
             if int(path.stem) > upto or path.stat().st_mtime_ns // 1000 >= before:
                 break
             path.unlink(missing_ok=True)
 
-    def rows_path(self, number: int) -> Path:
+    def rows_path(self, number: int) -> AnyPath:
         return self.folder / f"{number:012d}.arrow"
 
     def append_rows(self, rows: list[str], received_at: int, number: int, origin: str = "") -> None:
@@ -54,6 +58,7 @@ class Spool:
         with replacing(self.rows_path(number)) as temporary, pa.OSFile(str(temporary), "wb") as file:
             with pa.ipc.new_file(file, schema) as writer:
                 writer.write_table(table, max_chunksize=65_536)
+        self._remember(number)
 
     def origin(self, number: int) -> str:
         """The stream and batch that sent item `number` back; empty for rows from outside, or if there is no such
@@ -62,7 +67,7 @@ class Spool:
         path = self.rows_path(number)
         if not path.exists():
             return ""
-        with pa.memory_map(str(path)) as file:
+        with open_arrow(path) as file:
             metadata = pa.ipc.open_file(file).schema.metadata or {}
         return (metadata.get(_ORIGIN) or b"").decode()
 
@@ -77,6 +82,7 @@ class Spool:
     def append_watermark(self, at: int, number: int) -> None:
         """Keep an external watermark, in microseconds, as item `number`; durable when it returns."""
         write_bytes(self._watermark_path(number), f"{at}\n".encode())
+        self._remember(number)
 
     def watermark(self, number: int) -> int | None:
         """The watermark in item `number`, or None if the item holds rows."""
@@ -91,14 +97,19 @@ class Spool:
         except ValueError as error:
             raise damaged(path, error) from None
 
-    def _watermark_path(self, number: int) -> Path:
+    def _remember(self, number: int) -> None:
+        known = remembered(self.folder)
+        if known is not None:
+            remember(self.folder, max(known, number))
+
+    def _watermark_path(self, number: int) -> AnyPath:
         return self.folder / f"{number:012d}.watermark"
 
 
 class Spools:
     """The spools of all sources, and the number of each one's newest item. Not thread-safe."""
 
-    def __init__(self, folder_of: Callable[[str], Path]) -> None:
+    def __init__(self, folder_of: Callable[[str], AnyPath]) -> None:
         self._folder_of = folder_of
         self._last: dict[str, int] = {}
 
@@ -116,6 +127,6 @@ class Spools:
         self._last.pop(source, None)
 
 
-def read_rows(path: Path) -> pa.Table:
+def read_rows(path: AnyPath) -> pa.Table:
     """The rows of an item."""
     return read_arrow(path)

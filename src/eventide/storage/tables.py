@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from eventide.storage.atomic import damaged, read_arrow, read_json, replacing, write_json
+from eventide.storage.paths import AnyPath
 
 _ONE_MILLISECOND = 1000  # the resolution of the time that Spark logs for a batch, in microseconds
 
@@ -47,7 +47,7 @@ class TableState:
 class TableVersions:
     """The versions of one table. One process writes them, and tasks of any read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self._folder = folder
 
     def state(self) -> TableState:
@@ -95,7 +95,7 @@ class TableVersions:
     def _write(self, state: TableState) -> None:
         write_json(self._folder / "table.json", asdict(state))
 
-    def _path(self, number: int) -> Path:
+    def _path(self, number: int) -> AnyPath:
         return self._folder / f"{number:06d}.arrow"
 
 
@@ -103,7 +103,7 @@ class TableVersions:
 class VersionLog:
     """From when on which versions count for a stream: numbers by table."""
 
-    path: Path
+    path: AnyPath
     _entries: list[tuple[int, dict[str, int]]] = field(init=False)
 
     def __post_init__(self) -> None:

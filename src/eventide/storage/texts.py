@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from eventide.kernels.state.past import Past, StateLayout
+from eventide.storage.paths import AnyPath
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Texts:
         return Texts((*self.all[:-1], replace(self.newest, layout=layout.to_json())))
 
 
-def next_batch(spark: Path) -> int:
+def next_batch(spark: AnyPath) -> int:
     """The number of the batch that Spark will plan next, from its checkpoint folder."""
     return max((int(path.name) for path in (spark / "offsets").glob("[0-9]*")), default=-1) + 1
 
 
-def is_pending(spark: Path) -> bool:
+def is_pending(spark: AnyPath) -> bool:
     """Whether a batch was planned and not committed: Spark will run it again."""
     committed = max((int(path.name) for path in (spark / "commits").glob("[0-9]*")), default=-1)
     return next_batch(spark) - 1 > committed

@@ -8,8 +8,9 @@ operator's time, never behind.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from eventide.storage.paths import AnyPath, RemotePath
 
 if TYPE_CHECKING:
     from eventide.storage.results import Account
@@ -24,11 +25,14 @@ def time_bound(account: Account | None) -> dict[str, int | None]:
 
 
 class TimeBoundFile:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = path
 
     def draw(self, account: Account | None) -> None:
         """Write the bound from the account of the last batch. Not synced: a start writes it again."""
+        if isinstance(self.path, RemotePath):
+            self.path.write_bytes(json.dumps(time_bound(account)).encode())
+            return
         temporary = self.path.with_suffix(".new")
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(time_bound(account)))

@@ -5,13 +5,13 @@ a deleted file that could have been read never is.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from eventide.storage.atomic import read_json, write_json
+from eventide.storage.paths import AnyPath
 
 
 class UnreadableFiles:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self._path = folder / "unreadable.json"
 
     def note(self, path: str) -> None:

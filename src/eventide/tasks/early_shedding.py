@@ -7,7 +7,6 @@ they are rows of the stream at all. The choice is that of `tasks.surveying`, by 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from eventide.admission.gate import SHED_PAYLOADS
 from eventide.admission.options import AdmissionSpec, ShedMode
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import LoadShedder, row_hashes
+from eventide.storage.paths import AnyPath
 
 
 def goes_unseen(spec: AdmissionSpec) -> bool:
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
 class EarlyShedding:
     """`orders` is the shedder's log, `spec` that of a source whose rows may go unseen."""
 
-    orders: Path
+    orders: AnyPath
     spec: AdmissionSpec
 
     def kept(self, seq: pa.ChunkedArray, now: int, payloads: int = SHED_PAYLOADS) -> Kept | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.resolution import DECLARED, FROM_PROCESSING
 from eventide.kernels.contract import DETAIL, SEQ, TS
 from eventide.kernels.vector.columns import column, ints
+from eventide.storage.paths import AnyPath
 from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PART, PRIORITY
 
 
@@ -45,7 +45,7 @@ class Surveying:
 
     spec: AdmissionSpec
     numbered: bool
-    orders: Path | None = None  # of the shedder's log, where rows may be shed
+    orders: AnyPath | None = None  # of the shedder's log, where rows may be shed
     identity: str | None = None  # the column that tells rows apart; None: their place, or all columns and the arrival
     keys: tuple[str, ...] = ()  # of a group
     window: tuple[int, int] | None = None  # offset and size, where whole windows go

@@ -7,11 +7,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 from eventide.diagnose.observer import CheckpointObserver, Observer
 from eventide.errors import EventideError, OptionError
+from eventide.storage.opening import checkpoint_path
 from eventide.web.details import Details, Filter
 from eventide.web.snapshot import Snapshots
 
@@ -113,7 +113,7 @@ def view_of(place: str, token: str | None = None) -> View:
     """A checkpoint folder, or the URL of a dashboard."""
     if place.startswith(("http://", "https://")):
         return RemoteView(place, token)
-    observer = CheckpointObserver(Path(place))
+    observer = CheckpointObserver(checkpoint_path(place))
     observer.check()
     return LocalView(observer)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +19,7 @@ from eventide.eventtime.time_range import SHIFT_US
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.storage.inbox import MANIFEST, SPARK_SCHEMA, STREAM_KINDS
+from eventide.storage.paths import AnyPath
 from eventide.storage.spool import Spool, read_rows
 from eventide.tasks.early_shedding import EarlyShedding, Kept
 from eventide.tasks.surveying import left_out_seq
@@ -36,11 +36,11 @@ class Expand:
     With `shedding` some rows are left out; behind them stands a row that only says, by its seq, how many.
     """
 
-    folder: str
+    folder: AnyPath
     shedding: EarlyShedding | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spool, payloads = Spool(Path(self.folder)), SHED_PAYLOADS  # of a task: an item may hold a few rows only
+        spool, payloads = Spool(self.folder), SHED_PAYLOADS  # of a task: an item may hold a few rows only
         for batch in batches:
             for entry in batch.to_pylist():
                 table = read_rows(spool.rows_path(entry["number"]))
@@ -76,7 +76,7 @@ def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
     shedding = None
     if context.orders is not None and source.admission is not None:
         shedding = EarlyShedding(context.orders, source.admission)
-    expanded = entries.mapInArrow(Expand(str(context.spool(source.name)), shedding), _EXPANDED)
+    expanded = entries.mapInArrow(Expand(context.spool(source.name), shedding), _EXPANDED)
     decoding = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
     decoded = expanded.select("seq", "received", F.from_json("row", decoding, options).alias("value"))

@@ -14,7 +14,6 @@ import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from eventide.connectors.files.admission import FileAdmission
+    from eventide.storage.paths import AnyPath
     from eventide.tasks.byte_ranges import FileRange
     from eventide.tasks.fused_scan import FusedScan
 
@@ -41,14 +41,14 @@ class ScanSettings:
 
     scan: bytes
     path: str
-    state_folder: Path
-    bound: Path  # see storage.time_bound
+    state_folder: AnyPath
+    bound: AnyPath  # see storage.time_bound
     tasks: int
     max_files: int | None = None
     target_latency: float | None = None  # seconds
     watched: bool = False  # whether the driver wants to know how much waits
     splits: bool = True  # whether several tasks may read one file
-    orders: Path | None = None  # of the shedder's log, where rows may be shed
+    orders: AnyPath | None = None  # of the shedder's log, where rows may be shed
 
 
 class FusedFiles(DataSource):

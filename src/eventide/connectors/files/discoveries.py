@@ -9,18 +9,16 @@ any other damage is an error.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from eventide.connectors.files.listing import FoundFile
-from eventide.errors import CheckpointError
-from eventide.storage.atomic import damaged, sync_folder, write_bytes
+from eventide.storage.atomic import damaged
+from eventide.storage.growing import growing
+from eventide.storage.paths import AnyPath
 
 _HEADER = b"eventide files 1\n"
 
@@ -28,15 +26,16 @@ _HEADER = b"eventide files 1\n"
 class DiscoveryLog:
     """Only one process at a time may append. Memory: the paths, and two numbers per file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.path = folder / "files.log"
+        self._log = growing(self.path)
         self._known: set[str] = set()
         self._positions = array("q", [len(_HEADER)])  # where each line begins, and where the next one will
         self._bytes = array("q", [0])  # how many bytes the first n files hold
-        if self.path.exists():
+        if self._log.exists():
             self._load()
         else:
-            write_bytes(self.path, _HEADER)
+            self._log.create(_HEADER)
 
     def __len__(self) -> int:
         return len(self._positions) - 1
@@ -49,29 +48,14 @@ class DiscoveryLog:
         if not files:
             return
         lines = [_line(len(self) + index, file) for index, file in enumerate(files)]
-        content = b"".join(lines)
-        with self.path.open("r+b", buffering=0) as log:
-            if log.seek(0, os.SEEK_END) != self._positions[-1]:
-                raise CheckpointError(
-                    f"{self.path} has been written to by another process", help="run a stream in one process only"
-                )
-            try:
-                if log.write(content) != len(content):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-                os.fsync(log.fileno())
-            except OSError:
-                log.truncate(self._positions[-1])
-                raise
+        self._log.append(b"".join(lines), self._positions[-1])
         for line, file in zip(lines, files, strict=True):
             self._note(file, len(line))
 
     def files(self, start: int, end: int) -> list[FoundFile]:
         """The files with numbers in [start, end)."""
         self.check(end)
-        with self.path.open("rb") as log:
-            log.seek(self._positions[start])
-            text = log.read(self._positions[end] - self._positions[start])
-        return list(self._parse(text, start))
+        return list(self._parse(self._log.read(self._positions[start], self._positions[end]), start))
 
     def size(self, start: int, end: int) -> int:
         """The total bytes of those files."""
@@ -93,15 +77,14 @@ class DiscoveryLog:
 
     def _load(self) -> None:
         try:
-            content = self.path.read_bytes()
+            content = self._log.read_all()
         except OSError as error:
             raise damaged(self.path, error) from None
         if not content.startswith(_HEADER):
             raise damaged(self.path, ValueError("it is not a log of files, or of another version"))
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            os.truncate(self.path, whole)
-            sync_folder(self.path.parent)
+            self._log.cut(whole)
         position = len(_HEADER)
         for file in self._parse(content[position:whole], 0):
             end = content.index(b"\n", position) + 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from eventide.connectors.files.listing import FoundFile
 from eventide.errors import SourceError
 from eventide.storage.atomic import read_json
+from eventide.storage.paths import AnyPath
 
 TAKEN = "taken.json"  # in the folder of a scan's state: what the running batch left
 
@@ -20,7 +20,7 @@ class FilesWaiting:
     """
 
     new_files: Callable[[set[str]], list[FoundFile]]
-    note: Path | None = None
+    note: AnyPath | None = None
     _known: set[str] = field(default_factory=set)
     _recent: list[FoundFile] = field(default_factory=list)
     _waited: int | None = None

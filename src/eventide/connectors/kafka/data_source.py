@@ -12,7 +12,6 @@ import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from eventide.connectors.kafka.offsets import OffsetRange, Offsets, TopicChoice
     from eventide.connectors.kafka.topics import Topics
     from eventide.plan.positions import Position
+    from eventide.storage.paths import AnyPath
     from eventide.tasks.fused_scan import FusedScan
 
 SETTINGS = "secret_settings"  # an option whose name tells Spark not to show it: it may hold passwords
@@ -50,13 +50,13 @@ class TopicSettings:
     end: Position | None
     skips_missing: bool
     group: str | None
-    state_folder: Path
-    bound: Path  # see storage.time_bound
+    state_folder: AnyPath
+    bound: AnyPath  # see storage.time_bound
     tasks: int
     most: int | None = None  # messages in a batch
     target_latency: float | None = None  # seconds
     timeout: float = 60.0  # seconds for which brokers may be silent
-    orders: Path | None = None  # of the shedder's log, where rows may be shed
+    orders: AnyPath | None = None  # of the shedder's log, where rows may be shed
 
 
 class FusedTopics(DataSource):

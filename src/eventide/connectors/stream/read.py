@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from eventide.connectors.contract import SourceContext, hidden, user_schema
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.stream_source import IS_LATE, OP_COLUMN, ROWTIME_COLUMN, STREAM, TIME_COLUMNS
+from eventide.storage.paths import AnyPath
 from eventide.storage.payloads import late_rows_with_times
 from eventide.storage.results import OUTPUT_OP, OUTPUT_TIME, fitted, read_batch
 
@@ -31,7 +31,7 @@ _CHUNK = 65_536
 class ReadBatches:
     """mapInArrow function: inbox entries → the rows of the batches that they name, with `schema` and _SEQ."""
 
-    folder: str
+    folder: AnyPath
     schema: pa.Schema
     is_late: bool
 
@@ -39,7 +39,7 @@ class ReadBatches:
         for entries in batches:
             for number in entries.column("number").to_pylist():
                 first = number << 32
-                for found in read_batch(Path(self.folder), number - 1, "side" if self.is_late else "main"):
+                for found in read_batch(self.folder, number - 1, "side" if self.is_late else "main"):
                     table = self._rows(found)
                     seq = pa.array(np.arange(first, first + table.num_rows))
                     yield from table.append_column(_SEQ, seq).to_batches(max_chunksize=_CHUNK)
@@ -71,7 +71,7 @@ def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
     entries = inbox.where((F.col("source") == source.name) & (F.col("kind") == "rows")).select("number")
     folder = context.outputs(source.options[STREAM])
     rows = entries.mapInArrow(
-        ReadBatches(str(folder), arrow, IS_LATE in source.options),
+        ReadBatches(folder, arrow, IS_LATE in source.options),
         StructType([*schema.fields, StructField(_SEQ, LongType())]),
     )
     own = [F.col(backticked(field.name)) for field in schema.fields]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from eventide.connectors.declaration import Connector
 from eventide.errors import EventideError
 from eventide.storage.layout import Layout
+from eventide.storage.paths import AnyPath
 from eventide.testing.connectors.statements import create_sql, expect
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _not_planned(layout: Layout) -> None:
     _remove(layout.spark(_STREAM) / "offsets", batch)
 
 
-def _remove(folder: Path, batch: int) -> None:
+def _remove(folder: AnyPath, batch: int) -> None:
     (folder / str(batch)).unlink()
     (folder / f".{batch}.crc").unlink(missing_ok=True)
 
