@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from eventide.connectors.kafka.records import Decoder, Encoder
 from eventide.errors import OptionError
+
+if TYPE_CHECKING:
+    from eventide.connectors.kafka.records import Decoder, Encoder
 
 
 def check_format(what: str, options: Mapping[str, str]) -> None:
