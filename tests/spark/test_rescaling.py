@@ -22,6 +22,7 @@ CREATE SINK out FROM o WITH ('connector' = 'files', 'path' = '{out}', 'format' =
 """
 
 
+@pytest.mark.slow  # four starts of a stream, each with a replay
 def test_streams_get_more_shards_and_fewer_and_go_on(tmp_path: Path, db_factory: DatabaseFactory) -> None:
     layout, out = Layout(tmp_path / "checkpoint"), tmp_path / "out"
     sql = SQL.format(out=out)

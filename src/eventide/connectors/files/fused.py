@@ -52,7 +52,7 @@ def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan, s
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # another source of this session has registered it
             raise
     text = base64.b64encode(pickle.dumps(_settings(source, number, scan, scans))).decode()
-    return spark.readStream.format(FusedFiles.name()).schema(spark_ddl(_SCANNED)).option("settings", text).load()
+    return spark.readStream.format(FusedFiles.name()).schema(spark_ddl(scan.scanned)).option("settings", text).load()
 
 
 def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool, decodes: bool) -> FusedScan:
