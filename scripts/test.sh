@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All tests that are not slow, in four runs: most of tests/spark, those that kill processes, the others with Spark, and those
-# without. They run side by side, since one Spark on small batches leaves a core idle half of the time. Reports are shown one
-# after the other.
+# All tests that are not slow, in four runs: most of tests/spark, those that kill processes and those of connectors, the others
+# with Spark, and those without. They run side by side, since one Spark on small batches leaves a core idle half of the time;
+# those with Spark take about the same time. Reports are shown one after the other.
 # Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the runs with Spark.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -13,9 +13,11 @@ mapfile -t most_of_spark < <(printf "%s\n" tests/spark/test_*.py tests/connector
 
 "$PYTHON" -m pytest "${most_of_spark[@]}" "$@" >"$reports/spark" 2>&1 &
 of_spark=$!
-"$PYTHON" -m pytest tests/recovery "$@" >"$reports/recovery" 2>&1 &
+"$PYTHON" -m pytest tests/recovery tests/connectors "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" "$@" \
+    >"$reports/recovery" 2>&1 &
 of_recovery=$!
-"$PYTHON" -m pytest "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" --ignore=tests/recovery "$@" >"$reports/others" 2>&1 &
+"$PYTHON" -m pytest "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" --ignore=tests/recovery \
+    --ignore=tests/connectors "$@" >"$reports/others" 2>&1 &
 of_others=$!
 
 status=0
