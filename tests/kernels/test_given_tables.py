@@ -40,7 +40,7 @@ def test_empty_tables_are_left_out() -> None:
 def test_a_hot_key_on_both_sides_holds_few_of_its_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """2,000 x 2,000 pairs are some hundred megabytes; without the disk all of them would be held at once."""
     most = 8 << 20
-    monkeypatch.setattr(given_tables.GivenTables.__init__, "__defaults__", ((), most))
+    monkeypatch.setattr(given_tables, "MOST_BYTES", most)
     kernel, store = join_spec(Interval(0, 0)).build(), MemoryStore()
     kernel.on_rows({0: rows(2000, 1, 0, 1, 1)}, Clock(None, 0), store)
     before = pa.total_allocated_bytes()

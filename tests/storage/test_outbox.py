@@ -98,9 +98,7 @@ def test_a_crash_between_the_spool_and_the_outbox_sends_nothing_twice(
     Spools(lambda source: folder / "sources" / source).append(
         "clicks", lambda spool, number: spool.append_rows(["x"], 8, number)
     )
-    assert Outbox(folder / "reinject", "totals").empty(
-        Spools(lambda source: folder / "sources" / source), 7, upto=0
-    )
+    assert Outbox(folder / "reinject", "totals").empty(Spools(lambda source: folder / "sources" / source), 7, upto=0)
     assert texts(spools) == ["a", "x"]
 
 

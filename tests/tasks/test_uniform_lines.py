@@ -13,6 +13,7 @@ from hypothesis import example, given, strategies as st
 
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.json_lines import JsonLines
+from eventide.tasks.line_layout import layout_of
 from eventide.tasks.uniform_lines import read_again, sorted_lines
 
 COLUMNS = (("k", "bigint"), ("v", "int"))
@@ -257,6 +258,22 @@ def test_what_is_read_of_a_damaged_line_is_what_the_parser_reads(
             parsed = parser._parsed(at[begin].encode(), 1)
             assert parsed is not None, at[begin]
             assert parsed.to_pylist() == [row]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"l":nul',
+        b'{"l":n"a"}',
+        b'{"s":nil}',
+        b'{"unknown":n}',
+        b'{"l":[n]}',
+        b'{"\xff":1,"n":2}',
+        b'{"s":{"\xc3":1}}',
+    ],
+)
+def test_a_damaged_first_line_has_no_layout(line: bytes) -> None:
+    assert layout_of(line, MANY) is None
 
 
 def test_times_are_judged_even_if_nobody_wants_them() -> None:

@@ -48,10 +48,10 @@ class _OnDisk:
 class GivenTables:
     """Tables in order; empty ones are left out."""
 
-    def __init__(self, tables: Iterable[pa.Table] = (), most: int = MOST_BYTES) -> None:
+    def __init__(self, tables: Iterable[pa.Table] = (), most: int | None = None) -> None:
         self._parts: list[pa.Table | _OnDisk] = []
         self._held = 0  # bytes in memory
-        self._most = most
+        self._most = MOST_BYTES if most is None else most
         self._file: _File | None = None
         for table in tables:
             self.append(table)

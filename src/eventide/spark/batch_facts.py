@@ -33,13 +33,15 @@ def tell_tasks(frame: DataFrame, stream: str, before: Account | None, began: int
     """Tell the tasks of a batch, which `frame` is, of the account before it. `stream` is its folder."""
     context = getattr(frame.sparkSession, "sparkContext", None)  # which a remote session does not have
     if context is not None:
-        told = {"stream": stream, "bound": time_bound(before), "began": began}
-        context.setLocalProperty(_PROPERTY, json.dumps(told))
+        facts = {"stream": stream, "bound": time_bound(before), "began": began}
+        context.setLocalProperty(_PROPERTY, json.dumps(facts))
 
 
 def told(stream: str | None) -> Told | None:
     """What the task that runs here was told about the stream; None if nothing."""
     context = TaskContext.get()
     text = None if context is None or stream is None else context.getLocalProperty(_PROPERTY)
-    found = {} if text is None else json.loads(text)
-    return Told(TimeBound(**found["bound"]), found["began"]) if found.get("stream") == stream is not None else None
+    if text is None:
+        return None
+    facts = json.loads(text)
+    return Told(TimeBound(**facts["bound"]), facts["began"]) if facts["stream"] == stream else None

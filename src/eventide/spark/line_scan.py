@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from eventide.connectors.contract import RECEIVED, SourceContext
 from eventide.connectors.files.lines import LINE
-from eventide.connectors.files.read import check_files, found_lines
+from eventide.connectors.files.read import check_files, folder_names, found_lines
 from eventide.errors import EngineError
 from eventide.plan.logical import Source
 from eventide.spark.batch_facts import told
@@ -60,7 +60,7 @@ def has_all_columns(context: SourceContext, source: Source) -> bool:
     from reading them.
     """
     check_files(context, source)
-    return not found_lines(context, source)[1]
+    return not folder_names(context, source)
 
 
 def scanned(context: SourceContext, source: Source, scan: FusedScan, stream: str | None) -> DataFrame:
@@ -68,8 +68,7 @@ def scanned(context: SourceContext, source: Source, scan: FusedScan, stream: str
     reader = scan.reader.reader if isinstance(scan.reader, InFolders) else scan.reader
     if not isinstance(reader, JsonLines) or stream is None:
         raise EngineError(f"source {source.name}: only a stream's lines of JSON are decoded behind Spark's reader")
-    found, _ = found_lines(context, source)
-    lines = found.select(F.col(LINE).cast("binary").alias(LINE), RECEIVED)
+    lines = found_lines(context, source).select(F.col(LINE).cast("binary").alias(LINE), RECEIVED)
     return lines.mapInArrow(LineScan(scan, reader, stream), spark_ddl(scan.scanned))
 
 

@@ -295,14 +295,14 @@ def _whole(aside: RemotePath) -> RemotePath:
 
 def remember(folder: AnyPath, number: int) -> None:
     """Keep the newest number in a remote folder, if this process is the only one that may add to it."""
-    owned = folder.ownership if isinstance(folder, RemotePath) else None
-    if owned is not None and isinstance(folder, RemotePath):
+    if isinstance(folder, RemotePath) and (owned := folder.ownership) is not None:
         owned.memory[folder] = number
 
 
 def remembered(folder: AnyPath) -> int | None:
-    owned = folder.ownership if isinstance(folder, RemotePath) else None
-    return None if owned is None or not isinstance(folder, RemotePath) else owned.memory.get(folder)
+    if isinstance(folder, RemotePath) and (owned := folder.ownership) is not None:
+        return owned.memory.get(folder)
+    return None
 
 
 def remove_tree(path: AnyPath) -> None:

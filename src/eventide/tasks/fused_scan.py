@@ -109,6 +109,11 @@ class Resolution:
     parser: EpochUnit | Iso8601 | SparkTimestamp | None = None
     max_future_skew: int = 0
 
+    @property
+    def iso(self) -> str | None:
+        """The column, if it must hold ISO 8601 times."""
+        return self.column if isinstance(self.parser, Iso8601) else None
+
     def resolved(self, rows: pa.Table, received: Received, at: int) -> tuple[pa.Array, pa.Array, pa.Array]:
         """TS, HOW and DETAIL. `received` is what the source knows about the rows' time, `at` is the time of the
         batch.

@@ -92,7 +92,10 @@ class _Reading:
         self.objects.add(path)
         names = set()
         for _ in self._members(b"}"):
-            name = self._match(_NAME)[1].decode(errors="strict")
+            try:
+                name = self._match(_NAME)[1].decode()
+            except UnicodeDecodeError:
+                raise _Unreadable from None
             if name in names or depth > 20:
                 raise _Unreadable
             names.add(name)
@@ -130,7 +133,7 @@ class _Reading:
         if self.line.startswith(_NULL, begin):
             self.at += len(_NULL)
         else:
-            self._match({Kind.TEXT: _TEXT, Kind.WHOLE: _NUMBER, Kind.NUMBER: _NUMBER, Kind.FLAG: _WORD}[kind])
+            self._match({Kind.TEXT: _TEXT, Kind.FLAG: _WORD, Kind.NULL: _WORD}.get(kind, _NUMBER))
             size = self.at - begin - 2 if kind is Kind.TEXT else None
         word = self.line[self.done : begin] + (b'"' if kind is Kind.TEXT else b"")
         self.slots.append(Slot(word, kind, path, type, size=size))

@@ -5,7 +5,6 @@ A text that does not fit its column makes its record one that did not decode.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -27,6 +26,7 @@ from pyspark.sql.types import (
 
 from eventide.connectors.contract import CORRUPT, RECEIVED, timestamp_of
 from eventide.connectors.files.lines import LINE
+from eventide.connectors.files.listing import is_elsewhere
 from eventide.errors import OptionError
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
@@ -59,7 +59,7 @@ def rows_of_files(
     wanted = [field for field in inside.fields if field.name in columns]
     names = tuple(inside.names), tuple(field.name for field in wanted)
     files = CsvFiles(form_of(source), source.options.get("header") == "true", *names)
-    is_local = re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", source.options["path"]) is None
+    is_local = not is_elsewhere(source.options["path"])
     content = F.lit(None).cast("binary") if is_local else F.col("content")
     taken = F.unix_micros(F.col("modificationTime")).alias(RECEIVED)
     given = found.select(

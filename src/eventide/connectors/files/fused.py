@@ -21,16 +21,15 @@ from eventide.connectors.files.folder_values import with_folder_values
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.listing import local_path, root_of
 from eventide.connectors.files.read import folders_named_after_columns
-from eventide.errors import EngineError
+from eventide.connectors.fused_time import resolution_of
 from eventide.eventtime.durations import SECOND
-from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.pace import pace_of, pace_with_load
 from eventide.plan.physical import Fusion
 from eventide.tasks.csv_lines import CsvLines
 from eventide.tasks.expressions import columns_of
-from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
+from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan
 from eventide.tasks.json_lines import JsonLines, RawLines
 from eventide.tasks.packing import PACKED, Packing, spark_ddl
 from eventide.tasks.partition_folders import FOLDERS, InFolders
@@ -59,25 +58,20 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
     """`numbered`: whether rows say in which order they arrived; `decodes`: whether Spark decodes, after the scan, what
     only it can.
     """
-    parser = (
-        None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
-    )
-    if isinstance(parser, CustomParser):
-        raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
-    format, iso = source.options.get("format", "json"), fusion.time if isinstance(parser, Iso8601) else None
+    format, resolution = source.options.get("format", "json"), resolution_of(source, fusion)
     reader: JsonLines | RawLines | CsvLines | RowGroups
     if format == "csv":
-        reader = reader_of(source, fusion.columns, iso, fusion.left_to_spark)
+        reader = reader_of(source, fusion.columns, resolution.iso, fusion.left_to_spark)
     elif fusion.left_to_spark:
         reader = RawLines(fusion.columns)
     elif format == "parquet":
         reader = RowGroups(fusion.columns)
     else:
-        reader = JsonLines(fusion.columns, iso, _wanted(fusion, packing))
+        reader = JsonLines(fusion.columns, resolution.iso, _wanted(fusion, packing))
     known = frozenset(map(str.lower, _folder_columns(source))) if decodes else None
     return FusedScan(
         InFolders(root_of(source.options["path"]), reader, known),
-        Resolution(fusion.time, parser, source.max_future_skew),
+        resolution,
         fusion.condition,
         fusion.packed,
         packing,

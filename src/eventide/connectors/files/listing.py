@@ -113,7 +113,12 @@ class Listing:
 
 def root_of(path: str) -> str:
     """Below which the files are: as `local_path`, or elsewhere, where only Spark finds them."""
-    return path if "://" in path and not path.startswith("file:") else local_path(path)
+    return path if is_elsewhere(path) else local_path(path)
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a path is not one of this machine's: `s3a://bucket/folder`."""
+    return re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", path) is not None
 
 
 def local_path(path: str) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from eventide.connectors.files.write import FileTarget
 from eventide.errors import OptionError, SinkError
-from eventide.storage.stores import Store, store_of
+from eventide.storage.paths import RemotePath, remote_path
 
 S3 = "s3a://"
 _WHERE = (
@@ -33,16 +33,14 @@ class ObjectsSink:
         json_columns: tuple[str, ...] = (),
         file_size: int | None = None,
     ) -> None:
-        place = uri.removeprefix(S3).strip("/")
-        store_of(uri, {})  # refuses what names no bucket
+        remote_path(uri, {})  # refuses what names no bucket
         if file_size is not None:
             raise OptionError(
                 f"'file_size' is for folders of a file system, not for {uri}",
                 help="leave it out: an object cannot be added to",
             )
-        self._place = place
         self._target = FileTarget(uri, format, identity, json_columns)
-        self._store: Store | None = None
+        self._folder: RemotePath | None = None
 
     def write(self, batch: int, rows: pa.Table) -> None:
         if rows.num_rows == 0:
@@ -51,21 +49,20 @@ class ObjectsSink:
         encoder = self._target.encoder(content)
         encoder.write(rows)
         encoder.close()
-        name = f"{self._place}/part-{self._target.identity}-{batch:010d}.{self._target.format}"
+        if self._folder is None:
+            self._folder = remote_path(self._target.folder, _settings())
+        object = self._folder / f"part-{self._target.identity}-{batch:010d}.{self._target.format}"
         try:
-            if self._store is None:
-                self._store = store_of(self._target.folder, _settings())
-            with self._store.files().open_output_stream(name) as object:
-                object.write(content.getvalue())
+            object.write_bytes(content.getvalue())
         except OSError as error:
-            self._store = None
+            self._folder = None
             raise SinkError(
-                f"{S3}{name} could not be written: {' '.join(str(error).split())}",
+                f"{object} could not be written: {' '.join(str(error).split())}",
                 help=f"{_WHERE}; mend the cause and run the stream again: the batch takes effect once",
             ) from None
 
     def close(self) -> None:
-        self._store = None
+        self._folder = None
 
 
 def _settings() -> dict[str, str]:

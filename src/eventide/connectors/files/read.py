@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, functions as F
@@ -35,7 +35,7 @@ def load(context: SourceContext, source: Source, columns: Collection[str]) -> Da
     """The source's rows; of its columns only `columns` are decoded and judged."""
     schema, path = user_schema(source), source.options["path"]
     check_files(context, source)
-    names = _folder_columns(context, path, schema)
+    names = folder_names(context, source)
     folders = [StructField(name, StringType()) for name in names]
     inside = StructType([field for field in schema.fields if field.name not in names])
     match source.options.get("format", "json"):
@@ -48,20 +48,16 @@ def load(context: SourceContext, source: Source, columns: Collection[str]) -> Da
             found = _reader(context, source, "binaryFile").schema(csv.found_schema(folders)).load(path)
             rows = csv.rows_of_files(_unless_misplaced(found, source), source, inside, folders, columns)
         case _:
-            rows = rows_of_lines(found_lines(context, source)[0], inside, columns)
+            rows = rows_of_lines(found_lines(context, source, folders), inside, columns)
     rows = with_folder_values(rows, schema, {name: F.col(backticked(name)) for name in names}, columns)
     return with_hidden(rows, schema, F.col(RECEIVED), F.col(CORRUPT))
 
 
-def found_lines(context: SourceContext, source: Source) -> tuple[DataFrame, list[StructField]]:
-    """The lines of all files, each with RECEIVED and the texts of columns whose values are in the names of folders;
-    these.
-    """
-    path = source.options["path"]
-    folders = [StructField(name, StringType()) for name in _folder_columns(context, path, user_schema(source))]
+def found_lines(context: SourceContext, source: Source, folders: Sequence[StructField] = ()) -> DataFrame:
+    """The lines of all files, each with RECEIVED and what the names of `folders` say."""
     schema = StructType([StructField(LINE, StringType()), *folders])
-    found = _unless_misplaced(_reader(context, source, "text").schema(schema).load(path), source)
-    return found.select(LINE, *[backticked(field.name) for field in folders], _taken_at().alias(RECEIVED)), folders
+    found = _unless_misplaced(_reader(context, source, "text").schema(schema).load(source.options["path"]), source)
+    return found.select(LINE, *[backticked(field.name) for field in folders], _taken_at().alias(RECEIVED))
 
 
 def _reader(context: SourceContext, source: Source, format: str) -> DataStreamReader | DataFrameReader:
@@ -137,14 +133,15 @@ def _folder(path: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _folder_columns(context: SourceContext, path: str, schema: StructType) -> list[str]:
+def folder_names(context: SourceContext, source: Source) -> list[str]:
     """The declared columns whose values are in the names of folders."""
+    path = source.options["path"]
     if _folder(path) is not None:
         found = {name.lower() for name in folders_named_after_columns(path)}
     else:
         read = context.spark.read.format("text").options(**_LOCAL).load(path)
         found = {name.lower() for name in read.columns[1:]}
-    return [name for name in schema.names if name.lower() in found]
+    return [column.name for column in source.columns if column.name.lower() in found]
 
 
 def _check_names(source: str, path: str) -> None:

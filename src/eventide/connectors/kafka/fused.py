@@ -16,21 +16,20 @@ from eventide.connectors.contract import CORRUPT, PASSED, PLACE, Scans, hidden, 
 from eventide.connectors.files.csv import rows_of_records
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.read import not_utf8
+from eventide.connectors.fused_time import resolution_of
 from eventide.connectors.kafka import data_source
 from eventide.connectors.kafka.data_source import SETTINGS, FusedTopics, TopicSettings
 from eventide.connectors.kafka.formats import decoder_of
 from eventide.connectors.kafka.offsets import TopicChoice, parse_partitions
 from eventide.connectors.kafka.records import RecordMessages
 from eventide.connectors.kafka.settings import check_installed, client_settings, timeout_of
-from eventide.errors import EngineError
 from eventide.eventtime.durations import SECOND
-from eventide.eventtime.registry import CustomParser, Iso8601, event_time_types
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.pace import pace_of, pace_with_load
 from eventide.plan.physical import Fusion
 from eventide.plan.positions import Edge, parse_position
-from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan, Resolution
+from eventide.tasks.fused_scan import RECEIVED, ROW, SCANNED, FusedScan
 from eventide.tasks.messages import HEADERS, Messages
 from eventide.tasks.packing import LANE, PACKED, Packing, spark_ddl
 
@@ -53,18 +52,13 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
     """
     import pyarrow as pa
 
-    parser = (
-        None if fusion.time is None or source.event_time is None else event_time_types.resolve(source.event_time.type)
-    )
-    if isinstance(parser, CustomParser):
-        raise EngineError(f"source {source.name}: a custom event-time type cannot be fused")
-    iso = fusion.time if isinstance(parser, Iso8601) else None
+    resolution = resolution_of(source, fusion)
     format, metadata = source.options.get("format", "json"), tuple(source.metadata.items())
-    reader = Messages(format, fusion.columns, metadata, iso, fusion.left_to_spark)
+    reader = Messages(format, fusion.columns, metadata, resolution.iso, fusion.left_to_spark)
     beside = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary())]
     return FusedScan(
         reader,
-        Resolution(fusion.time, parser, source.max_future_skew),
+        resolution,
         fusion.condition,
         fusion.packed,
         packing,
