@@ -276,6 +276,25 @@ def test_a_damaged_first_line_has_no_layout(line: bytes) -> None:
     assert layout_of(line, MANY) is None
 
 
+@pytest.mark.parametrize("size", [1, 60, 440])
+def test_a_last_line_that_is_cut_anywhere_is_left_to_the_parser(size: int) -> None:
+    names = tuple(letter * size for letter in "ab")
+    columns = ((names[0], "string"), (names[1], "array<bigint>"), ("c", "double"), ("d", "string"))
+    line = json.dumps({names[0]: "x" * 20, names[1]: [1, 22], "c": 1.5, "d": "y"})
+    for cut in range(0, len(line), 1 + size // 60):
+        for end in ("", '"', "garbage"):
+            block = f"{line}\n{line}\n{line[:cut]}{end}\n".encode()
+            found = sorted_lines(columns, {name for name, _ in columns}, block)
+            assert [alike.places.tolist() for alike in found.read] == [[0, len(line) + 1]]
+            assert len(found.rest_places) == 1
+
+
+def test_a_line_that_is_very_long_lends_its_layout_to_nobody() -> None:
+    long = json.dumps({"k" * 1200: 1})
+    found = sorted_lines((("k", "bigint"),), {"k"}, f'{long}\n{{"k": 1}}\n'.encode())
+    assert found.read == [] and len(found.rest_places) == 2
+
+
 def test_times_are_judged_even_if_nobody_wants_them() -> None:
     columns = (("at", "timestamp"), ("n", "bigint"))
     good, bad = '{"at":"2020-02-29T12:00:00.5Z","n":1}', '{"at":"2021-02-29T12:00:00.5Z","n":1}'

@@ -15,8 +15,8 @@ import pyarrow as pa
 from eventide.tasks.digits import EIGHT, Eights, Mask, Places, each, fractions, whole_numbers
 
 _NEW_LINE, _QUOTE, _BACKSLASH, _MINUS, _DOT, _FIRST_PRINTED = (*b'\n"\\-.', 0x20)
-_PADDING = 4 * EIGHT
-_LONGEST = 1000  # characters: longer lines may be beyond limits that Spark's parser has
+LONGEST = 1000  # characters: longer lines may be beyond limits that Spark's parser has
+_PADDING = 4 * LONGEST  # what a bad line looks at may be as far behind its end as two words and a value are long
 _EXACT_DIGITS = 15  # so many a double holds, and such powers of ten as well: one division rounds correctly
 _FLOAT_POWERS = np.array([float(10**power) for power in range(_EXACT_DIGITS + 1)])
 _WHOLE_POWERS = np.array([10**power for power in range(_EXACT_DIGITS + 1)], np.uint64)
@@ -40,7 +40,7 @@ class Lines:
         self.ends: Places = np.flatnonzero(self.bytes == _NEW_LINE) + 1
         self.begins: Places = np.concatenate(([0], self.ends[:-1]))
         self.buffer = pa.py_buffer(padded)
-        self.odd: Mask = self.ends - self.begins > _LONGEST
+        self.odd: Mask = self.ends - self.begins > LONGEST
         if np.count_nonzero(self.bytes < _FIRST_PRINTED) != len(self.ends) + _PADDING:
             self._mark((self.bytes < _FIRST_PRINTED) & (self.bytes != _NEW_LINE))
         if b"\\" in padded:

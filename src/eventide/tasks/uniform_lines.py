@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.tasks.digits import Mask, Places
-from eventide.tasks.line_cursor import Lines
+from eventide.tasks.line_cursor import LONGEST, Lines
 from eventide.tasks.line_layout import Layout, layout_of
 from eventide.tasks.line_walk import DoubtfulError, walked
 
@@ -77,7 +77,8 @@ def _read(
     read: list[Alike] = []
     for _ in range(_MOST_LAYOUTS):
         number = 0 if left is None else int(left[0])
-        layout = layout_of(bytes(part[lines.begins[number] : lines.ends[number] - 1]), columns)
+        line = bytes(part[lines.begins[number] : lines.ends[number] - 1])
+        layout = layout_of(line, columns) if len(line) < LONGEST else None
         if layout is None:
             break
         try:
