@@ -6,7 +6,7 @@ import pytest
 
 from eventide.errors import SqlError
 from eventide.plan.explain import Known, explain
-from eventide.plan.fusion import Fused, may_fold, output_stages, pack_stages, scan_stages, too_deep
+from eventide.plan.fusion import FOLD, Fused, may_fold, output_stages, pack_stages, scan_stages, too_deep
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from tests.sql.support import stream
@@ -58,10 +58,10 @@ def test_no_more_stages_run_as_one_than_the_options_say(options: str, scan: bool
 
 
 def test_explain_shows_the_stages_and_why_they_end() -> None:
-    text = explain(planned(), known=Known(fused=lambda name: Fused((True,))))
+    text = explain(planned(), known=Known(fused=lambda name: Fused(((FOLD,),))))
     assert "fused: scan → filter → pack → fold, in the task that reads; the shuffle ends it" in text
     assert "fused: window → having → select list, in the task of a shard" in text
-    text = explain(planned("'fusion.max_depth' = '2'"), known=Known(fused=lambda name: Fused((False,), "k is a map")))
+    text = explain(planned("'fusion.max_depth' = '2'"), known=Known(fused=lambda name: Fused(((),), "k is a map")))
     assert "not fused: scan, filter and pack are 3 stages, and fusion.max_depth is 2" in text
     assert "not fused: k is a map" in text
     assert "not fused: fusion is off" in explain(planned("'fusion.enabled' = 'false'"))

@@ -17,7 +17,7 @@ from eventide.plan.difference import (
     rank_text,
     window_text,
 )
-from eventide.plan.fusion import FOLD, Fused, chain, output_stages, pack_stages
+from eventide.plan.fusion import Fused, chain, output_stages, pack_stages
 from eventide.plan.logical import Explode, Filter, Lookup, Named, Step, Table
 from eventide.plan.modes import LatePolicy
 from eventide.plan.physical import (
@@ -74,7 +74,7 @@ def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> Node:
     finish, operator = _finish(physical, types, fused), _operator(physical, types)
     finish.inputs = [operator]
     operator.inputs = [
-        _input(physical, input, types, known, fused is not None and fused.folds[number])
+        _input(physical, input, types, known, () if fused is None else fused.further[number])
         for number, input in enumerate(physical.inputs)
     ]
     name = physical.stream.name
@@ -169,18 +169,18 @@ def _pair_columns(columns: tuple[Named, ...], input: Input) -> str:
     return ", ".join(f"{column.name} = {names[column.sql]}" for column in columns) or "no columns"
 
 
-def _input(physical: Physical, input: Input, types: Mapping[str, str], known: Known, folds: bool) -> Node:
+def _input(physical: Physical, input: Input, types: Mapping[str, str], known: Known, further: tuple[str, ...]) -> Node:
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
     by = ", ".join(key.sql for key in input.keys)
     side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
     title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
     facts = [] if input.changes is None else [("change log", f"{input.changes} says which rows are taken back")]
     facts += [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
-    return Node(title, facts, [_watermark(physical, input, known, folds)], f"pack {input.source.name}")
+    return Node(title, facts, [_watermark(physical, input, known, further)], f"pack {input.source.name}")
 
 
-def _watermark(physical: Physical, input: Input, known: Known, folds: bool) -> Node:
-    below = _source(input, known, folds)
+def _watermark(physical: Physical, input: Input, known: Known, further: tuple[str, ...]) -> Node:
+    below = _source(input, known, further)
     for step in input.steps:
         below = _step(step, below)
     stage = f"watermark {input.source.name}"
@@ -221,7 +221,7 @@ def _table_facts(table: Table) -> list[tuple[str, str]]:
     return [*facts, ("read anew", refresh)]
 
 
-def _source(input: Input, known: Known, folds: bool) -> Node:
+def _source(input: Input, known: Known, further: tuple[str, ...]) -> Node:
     source = input.source
     if is_stream(source):
         below = known.read(source.options[STREAM])
@@ -242,7 +242,7 @@ def _source(input: Input, known: Known, folds: bool) -> Node:
     if source.admission is not None and source.admission.sla.limits_anything:
         facts.append(("admits", source.admission.sla.describe()))
     facts += _load(source.admission)
-    stages = (*pack_stages(input), *((FOLD,) if folds else ()))
+    stages = (*pack_stages(input), *further)
     if input.fusion is not None:
         facts.append(("fused", f"{chain(stages)}, in the task that reads; the shuffle ends it"))
     elif input.not_fused is not None:

@@ -5,7 +5,8 @@
     pack → fold                               in the task that Spark hands rows to
     operator → having → select list           in the task of a shard
 
-Between them is the shuffle. It changes no outcome what is fused.
+Between them is the shuffle. Rows that need no operator do not cross it: of them the first three go on, instead of
+folding, with forward → select list. It changes no outcome what is fused.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ FOLD = "fold"
 
 @dataclass(frozen=True)
 class Fused:
-    """What is known when Spark has told the types: which inputs fold their rows before the shuffle, and why the select
-    list is left to Spark; None if it is not.
+    """What is known when Spark has told the types: what is done of each input's rows before the shuffle once they are
+    packed, and why the select list is left to Spark; None if it is not.
     """
 
-    folds: tuple[bool, ...]
+    further: tuple[tuple[str, ...], ...]
     outputs_by_spark: str | None = None
 
 
@@ -74,6 +75,10 @@ def output_stages(physical: Physical) -> tuple[str, ...]:
 
 def may_fold(physical: Physical, input: Input) -> bool:
     return too_deep(physical.options, (*pack_stages(input), FOLD)) is None
+
+
+def may_forward(physical: Physical, input: Input) -> bool:
+    return too_deep(physical.options, (*pack_stages(input), *output_stages(physical))) is None
 
 
 def chain(stages: tuple[str, ...]) -> str:

@@ -18,13 +18,14 @@ from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
-from eventide.plan.fusion import Fused, may_fold, output_stages, too_deep
+from eventide.plan.fusion import FOLD, Fused, may_fold, may_forward, output_stages, too_deep
 from eventide.plan.late_columns import late_only_columns
 from eventide.plan.physical import AggregateWindows, EventTimeWatermark, Input, Physical
 from eventide.plan.shedding import shed_window, weight_column
 from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze
 from eventide.spark.finishing import WIDE, before_end, checked_sums, finished_by_spark
+from eventide.spark.forwarding import ForwardByTasks, forwarding_of
 from eventide.spark.guard import Guard
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
@@ -95,6 +96,16 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
     origin = options.origin or Origin(physical.plan_id, NO_PAST)
     spec = spec_of(physical, analyzed, guard).continuing(origin.past)
     numbers = tuple(shard_numbers(shards))
+    finished = (
+        "they are rows of a DataFrame"
+        if options.typed
+        else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
+    )
+    by_tasks = finished if isinstance(finished, Finish) else None
+    outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
+    form = OutputForm(outputs, originals, physical.stream.routes, store_in(context.inbox))
+    forwarding = None if by_tasks is None or guard.is_on else forwarding_of(spec, by_tasks, form)
+    packings = [_packing(physical, each, numbers, spec, context.orders, forwarding) for each in inputs]
     packed = [
         packed_rows(
             context,
@@ -102,29 +113,21 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
             each,
             schemas[each.plan.side],
             analyzed.packed[each.plan.side],
-            _packing(physical, each, numbers, spec, context.orders),
+            packing,
             options.decodes,
             guard,
         )
-        for each in inputs
+        for each, packing in zip(inputs, packings, strict=True)
     ]
     if inbox is not None:
         told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
-    finished = (
-        "they are rows of a DataFrame"
-        if options.typed
-        else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
-    )
-    by_tasks = finished if isinstance(finished, Finish) else None
     admission = {
         number: input.source.admission
         for number, input in enumerate(physical.inputs)
         if input.source.admission is not None
     }
-    outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
-    form = OutputForm(outputs, originals, physical.stream.routes, store_in(context.inbox))
     work = ShardWork(spec, physical.plan_id, numbers, by_tasks, form, admission, shed_window(physical))
     processor = ShardProcessor(work)
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
@@ -138,14 +141,26 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
         frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)
     fused = tuple(each.fusion is not None for each in inputs)
     stages = Fused(
-        tuple(may_fold(physical, each.plan) and _prefold(physical, each, spec) is not None for each in inputs),
+        tuple(_further_stages(physical, packing) for packing in packings),
         finished if isinstance(finished, str) else None,
     )
     return Compiled(physical, frame, spec, outputs, originals, fused, stages, tuple(guard.guarded))
 
 
+def _further_stages(physical: Physical, packing: Packing) -> tuple[str, ...]:
+    """What is done before the shuffle with rows that are packed."""
+    if packing.forwarding is not None:
+        return output_stages(physical)
+    return () if packing.prefold is None else (FOLD,)
+
+
 def _packing(
-    physical: Physical, input: SparkInput, numbers: tuple[int, ...], spec: IntakeSpec, orders: AnyPath | None
+    physical: Physical,
+    input: SparkInput,
+    numbers: tuple[int, ...],
+    spec: IntakeSpec,
+    orders: AnyPath | None,
+    forwarding: ForwardByTasks | None,
 ) -> Packing:
     watermark = input.plan.watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
@@ -163,6 +178,7 @@ def _packing(
         None if admission is None else _surveying(physical, input, admission, orders),
         late_only_columns(physical, input.plan) if not spec.trials else frozenset(),
         spec.inner.horizon,
+        forwarding if admission is None and may_forward(physical, input.plan) else None,
     )
 
 

@@ -181,7 +181,7 @@ def packed_rows(
         return frame.select(*PACKED.names)
     lines = _stepped(context, input.plan, road.decoded(frame, source, scan), guard)
     rows = _to_pack(physical, input.plan, lines, schema, packed, guard)
-    return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None), PASSED), PACKED_SCHEMA)
+    return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None, forwarding=None), PASSED), PACKED_SCHEMA)
 
 
 def _fusion(context: SourceContext, input: Input) -> Fusion | None:

@@ -12,10 +12,11 @@ from pyspark import TaskContext
 from eventide.kernels.contract import SEQ
 from eventide.kernels.vector.text import readable
 from eventide.spark.batch_facts import told
-from eventide.tasks.packing import PACKED, UNDECODED, Packing, as_batch, from_blob, spark_ddl
+from eventide.tasks.packing import PACKED, UNDECODED, Forwarder, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
+_MOST_FORWARDED = 131_072  # the same, where the task is done with them then
 _FEW_ROWS = 1_000  # travel as they are: folding them costs more
 _BEHIND_THE_SCAN = 1 << 39  # places of rows that Spark decodes after a fused scan, whose own are below
 
@@ -33,21 +34,27 @@ class Packer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
         count, place = 0, self.first
+        task = _task()
+        forwarder = None if self.packing.forwarding is None else self.packing.forwarding.begin(task)
+        most = _MOST_ROWS if forwarder is None else _MOST_FORWARDED
         for batch in batches:
             held.append(batch)
             count += batch.num_rows
-            if count >= _MOST_ROWS:
-                yield self._packed(held, place)
+            if count >= most:
+                yield self._packed(held, task, place, forwarder)
                 held, count, place = [], 0, place + count
         if count:
-            yield self._packed(held, place)
+            yield self._packed(held, task, place, forwarder)
+        if forwarder is not None:
+            yield as_batch(self.packing.forwarded(forwarder, task))
 
-    def _packed(self, batches: list[pa.RecordBatch], place: int) -> pa.RecordBatch:
-        task = _task()
+    def _packed(
+        self, batches: list[pa.RecordBatch], task: int, place: int, forwarder: Forwarder | None
+    ) -> pa.RecordBatch:
         rows = readable(pa.Table.from_batches(batches).combine_chunks())
         batch = told(self.stream) if rows.num_rows >= _FEW_ROWS else None
         bound = None if batch is None else batch.bound
-        return as_batch(self.packing.pack(numbered(rows, task, place), task, bound, place))
+        return as_batch(self.packing.pack(numbered(rows, task, place), task, bound, place, forwarder))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from eventide.errors import EngineError
 from eventide.eventtime.lanes import Lanes, add_lanes
-from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, Clock, FoldingKernel, Output
+from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, USED, Clock, FoldingKernel, Output
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.vector.busiest_key import MANY, busiest_key
 from eventide.spark.clock import from_spark_ms, to_spark_ms
@@ -28,7 +28,18 @@ from eventide.spark.processor import States
 from eventide.spark.state_store import SparkStore
 from eventide.spark.task_output import Assignment, OutputForm, TaskOutput
 from eventide.storage.inbox import MANIFEST, STREAM_KINDS
-from eventide.tasks.packing import LANES, REST, SURVEY, UNDECODED, from_blob, left_out_of, order_of, survey_of, to_blob
+from eventide.tasks.packing import (
+    FORWARDED,
+    LANES,
+    REST,
+    SURVEY,
+    UNDECODED,
+    from_blob,
+    left_out_of,
+    order_of,
+    survey_of,
+    to_blob,
+)
 from eventide.tasks.select_list import Finish
 
 if TYPE_CHECKING:
@@ -98,6 +109,8 @@ class Received:
     left_out: dict[int, Counter[int]] = field(default_factory=dict)  # rows that tasks have shed, by input and priority
     partials: list[pa.Table] = field(default_factory=list)
     folded: int = 0
+    forwarded: int = 0
+    given: list[tuple[str, bytes]] = field(default_factory=list)  # what tasks have made of rows they forwarded, tagged
     controls: dict[str, list[Any]] = field(default_factory=dict)
     times: SourceTimes = field(default_factory=SourceTimes)
     rest: dict[int, list[tuple[int, pa.Table]]] = field(default_factory=dict)  # of rows that the query leaves out
@@ -110,7 +123,12 @@ class Received:
             self.undecoded = self.undecoded or row.facts
         elif row.facts is not None and row.control != LANES:
             self.facts.update(json.loads(row.facts))
-        if row.folded is not None:
+        if row.control == FORWARDED:
+            tagged = from_blob(row.blob)
+            self.given += zip(tagged["tag"].to_pylist(), tagged["blob"].to_pylist(), strict=True)
+            self.forwarded += row.folded
+            self.times.rows[row.input] += row.folded
+        elif row.folded is not None:
             self.partials.append(from_blob(row.blob))
             self.folded += row.folded
             self.times.rows[row.input] += row.folded
@@ -139,12 +157,12 @@ class Received:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.tables or self.slices or self.partials or self.controls)
+        return not (self.tables or self.slices or self.partials or self.controls or self.forwarded)
 
     @property
     def count(self) -> int:
         rows: int = sum(table.num_rows for tables in self.tables.values() for _, table in tables)
-        return self.folded + rows + sum(each.total() for each in self.left_out.values())
+        return self.folded + self.forwarded + rows + sum(each.total() for each in self.left_out.values())
 
 
 class ShardWorker:
@@ -188,9 +206,11 @@ class ShardWorker:
             output = output.merge(self._kernel.on_tick(clock, self._store))
         if "flush" in received.controls:
             output = output.merge(self._kernel.on_flush(max(received.controls["flush"]), clock, self._store))
+        output.counts[USED] += received.forwarded
         output.events.update(received.facts)
         effort["spent"] = int((time.perf_counter() - began) * 1e6)
         yield from self._done(key, clock, received.count, output, received.times, effort)
+        yield from (Row(tag=tag, blob=blob) for tag, blob in received.given)
 
     def _let_in(self, received: Received) -> tuple[dict[int, list[pa.Table]], Output]:
         """The rows that limits admit, by input; the output has the others."""

@@ -42,7 +42,20 @@ from eventide.tasks.file_errors import naming_file
 from eventide.tasks.iso_times import iso_times
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines
 from eventide.tasks.messages import Messages
-from eventide.tasks.packing import ARRIVED, HOW, KEPT, LANE, NOW, PACKED, PART, PRIORITY, UNDECODED, Packing, as_batch
+from eventide.tasks.packing import (
+    ARRIVED,
+    HOW,
+    KEPT,
+    LANE,
+    NOW,
+    PACKED,
+    PART,
+    PRIORITY,
+    UNDECODED,
+    Forwarder,
+    Packing,
+    as_batch,
+)
 from eventide.tasks.partition_folders import InFolders
 from eventide.tasks.row_groups import RowGroups
 
@@ -50,6 +63,7 @@ from eventide.tasks.row_groups import RowGroups
 ROW, RECEIVED = "row", "received"
 SCANNED = pa.schema([*PACKED, (ROW, pa.binary()), (RECEIVED, pa.int64()), ("seq", pa.int64())])
 _MOST_ROWS = 1_000_000  # that a task collects before it packs them
+_MOST_FORWARDED = 131_072  # the same, where it is done with them then
 _FILE_BITS = 44  # in an order of arrival: the place in the file is below them, the file's number above
 
 
@@ -182,6 +196,8 @@ class FusedScan:
         """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
         held: list[pa.Table] = []
         count = place = 0
+        forwarder = None if self.packing.forwarding is None else self.packing.forwarding.begin(task)
+        most = _MOST_ROWS if forwarder is None else _MOST_FORWARDED
         for arrival in arrivals:
             if arrival.rows is None:
                 if not self.leaves_lines:
@@ -192,11 +208,13 @@ class FusedScan:
             for rows in self._arrivals(arrival.rows, arrival, at, bound):
                 held.append(rows)
                 count += rows.num_rows
-            if count >= _MOST_ROWS and not arrival.goes_on:
-                yield self._packed(held, task, bound, place)
+            if count >= most and not arrival.goes_on:
+                yield self._packed(held, task, bound, place, forwarder)
                 held, count, place = [], 0, place + count
         if count:
-            yield self._packed(held, task, bound, place)
+            yield self._packed(held, task, bound, place, forwarder)
+        if forwarder is not None:
+            yield as_batch(self.packing.forwarded(forwarder, task), self.scanned)
 
     def told(self, lanes: Mapping[str, Mapping[str, int]]) -> pa.RecordBatch:
         """What is known of the partitions of the source beside their rows."""
@@ -291,13 +309,15 @@ class FusedScan:
         arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self.scanned]
         return pa.RecordBatch.from_arrays(arrays, schema=self.scanned)
 
-    def _packed(self, held: list[pa.Table], task: int, bound: TimeBound | None, place: int) -> pa.RecordBatch:
+    def _packed(
+        self, held: list[pa.Table], task: int, bound: TimeBound | None, place: int, forwarder: Forwarder | None
+    ) -> pa.RecordBatch:
         """Rows with all columns, and rows without those that only late ones need, apart."""
         whole = [rows for rows in held if rows.num_columns == max(each.num_columns for each in held)]
         sparing = [rows for rows in held if rows.num_columns < whole[0].num_columns]
-        packed = self.packing.pack(pa.concat_tables(whole).combine_chunks(), task, bound, place)
+        packed = self.packing.pack(pa.concat_tables(whole).combine_chunks(), task, bound, place, forwarder)
         if sparing:
-            packed += self.packing.pack(pa.concat_tables(sparing).combine_chunks(), task, bound, place)
+            packed += self.packing.pack(pa.concat_tables(sparing).combine_chunks(), task, bound, place, forwarder)
         return as_batch(packed, self.scanned)
 
 

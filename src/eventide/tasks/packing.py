@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ KEPT = "__kept"  # whether the query's filters keep the row: one that they do no
 SURVEY = "survey"  # a control entry for every shard: the blob has the slices of a survey
 REST = "rest"  # one for a single shard: the blob has tickets and times of rows that the query leaves out
 LANES = "lanes"  # a control entry: `facts` has for partitions of a source what is known of them, by name
+FORWARDED = "forwarded"  # the blob has what a task has made of rows that need no operator; `folded` is how many
 UNDECODED = "undecoded"  # a control entry: this batch must be read by a plan that decodes; `facts` says where
 
 PACKED = pa.schema(
@@ -50,7 +51,7 @@ PACKED = pa.schema(
         ("top", pa.int64()),  # the latest event time
         ("control", pa.string()),  # the kind of a control entry, which has no rows
         ("at", pa.int64()),  # the time of a control entry that concerns the whole stream
-        ("folded", pa.int64()),  # the blob is a partial; how many rows were folded, told once per task
+        ("folded", pa.int64()),  # the blob is a partial, or FORWARDED: how many rows it stands for, told once per task
         ("facts", pa.string()),  # JSON: events to count, once per task
         ("blob", pa.binary()),
     ]
@@ -145,6 +146,20 @@ class ShardBy:
         return hash_rows(by, rows.num_rows) % np.uint64(shards)
 
 
+class Forwarder(Protocol):
+    """What a task does with rows that need no operator: it makes of them what the stream gives, and writes it."""
+
+    def take(self, rows: pa.Table, bound: TimeBound | None) -> pa.Table:
+        """Returns the rows that the operator must see all the same."""
+
+    def end(self) -> tuple[int, list[tuple[str, bytes]]]:
+        """How many rows were taken, and what became of them, as tagged blobs."""
+
+
+class Forwarding(Protocol):
+    def begin(self, task: int) -> Forwarder: ...
+
+
 @dataclass(frozen=True)
 class Packing:
     """Rows with HOW and DETAIL → packed rows, one per shard that gets any.
@@ -164,6 +179,7 @@ class Packing:
     surveying: Surveying | None = None  # of a source with limits
     late_only: frozenset[str] = frozenset()  # columns that only a row needs that is late, or has a problem
     horizon: int = 0  # how far behind the watermark, in microseconds, a row may be that the operator still takes
+    forwarding: Forwarding | None = None  # of rows that need no operator
 
     def needs_originals(self, rows: pa.Table, bound: TimeBound | None) -> npt.NDArray[np.bool_] | None:
         """Which rows may need the columns that only late rows need; None: as far as is known, all."""
@@ -188,9 +204,16 @@ class Packing:
             return [rows.drop_columns(spared)]
         return [rows.filter(pa.array(needy)), rows.filter(pa.array(~needy)).drop_columns(spared)]
 
-    def pack(self, rows: pa.Table, task: int, bound: TimeBound | None = None, place: int = 0) -> list[dict[str, Any]]:
+    def pack(
+        self,
+        rows: pa.Table,
+        task: int,
+        bound: TimeBound | None = None,
+        place: int = 0,
+        forwarder: Forwarder | None = None,
+    ) -> list[dict[str, Any]]:
         """`task` numbers the task, for rows that may go anywhere; `place` is how many of its rows came before these.
-        With a `bound` rows may be folded.
+        With a `bound` rows may be folded; a `forwarder` takes those that need no operator.
         """
         if self.surveying is not None:
             return self._pack_surveyed(self.surveying, rows, task, place)
@@ -204,13 +227,26 @@ class Packing:
         packed: list[dict[str, Any]] = []
         if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
             packed, rows = self._folded(self.prefold, rows, bound, task)
+        if forwarder is not None:
+            rows = forwarder.take(rows, bound)
         for some in self._sparing(rows, bound):
             packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(some, task)]
+        if (some_left_out or forwarder is not None) and not packed:
+            packed = [{"shard": self.numbers[0]}]  # nothing but the time of rows that do not travel
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
-        if some_left_out and not packed:
-            packed = [{"shard": self.numbers[0]}]  # nothing but the time of rows that the query does not take
         return [*[{**times, **row} for row in packed], *lanes]
+
+    def forwarded(self, forwarder: Forwarder, task: int) -> list[dict[str, Any]]:
+        """What became of the rows that a forwarder took."""
+        count, given = forwarder.end()
+        if count == 0:
+            return []
+        tagged = pa.table(
+            {"tag": [tag for tag, _ in given], "blob": pa.array([blob for _, blob in given], pa.binary())}
+        )
+        shard = self.numbers[task % len(self.numbers)]
+        return [{"shard": shard, "input": self.input, "control": FORWARDED, "folded": count, "blob": to_blob(tagged)}]
 
     def _lanes(self, rows: pa.Table, how: pa.Array) -> list[dict[str, Any]]:
         """What watermark the rows of each partition allow it."""
