@@ -205,14 +205,13 @@ OTHERS = (
 def joins(keys: int) -> tuple[Workload, ...]:
     """Half of the events are on each side; the bound is as wide as a row's key needs for one partner on average.
 
-    Native Spark compares a row with all that are kept of its key: with few keys its time grows with the square of a
-    batch, and batches of 400,000 rows take it minutes.
+    In an interval join native Spark compares a row with all that are kept of its key: with few keys its time grows with
+    the square of a batch, and one of 400,000 rows takes it minutes.
     """
-    rows = 400_000 if keys >= 100_000 else 100_000
     width = keys * 2 * 1_000 // EVENTS_PER_SECOND
     data = Data(keys=keys, sides=(LEFT, RIGHT))
     return tuple(
-        Workload(f"{name}, {label(keys)} keys", data, window, batch_rows=rows, batches=3)
+        Workload(f"{name}, {label(keys)} keys", data, window, batch_rows=_join_rows(keys, window), batches=3)
         for name, window in {
             "interval join": IntervalJoin(width),
             "interval left join": IntervalJoin(width, outer=True),
@@ -220,6 +219,10 @@ def joins(keys: int) -> tuple[Workload, ...]:
             "tumbling left join": TumbleJoin(width, outer=True),
         }.items()
     )
+
+
+def _join_rows(keys: int, window: Window) -> int:
+    return 100_000 if keys < 100_000 and isinstance(window, IntervalJoin) else 400_000
 
 
 JOINS = (*joins(1_000), *joins(100_000))

@@ -45,10 +45,16 @@ if TYPE_CHECKING:
 class Eventide:
     name = "eventide"
 
-    def __init__(self, spark: SparkSession | None = None, conf: Mapping[str, str] | None = None) -> None:
-        """Without `spark`, one is started, with `conf` as its settings."""
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        conf: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Without `spark`, one is started, with `conf` as its settings; `options` are further ones of the source."""
         self._spark = spark
         self._conf = conf
+        self._options = options or {}
 
     def can(self, workload: Workload) -> bool:
         return True
@@ -58,20 +64,28 @@ class Eventide:
             if self._spark is None:
                 raise ValueError(f"{workload.name}: a DataFrame needs a session")
             return DataFrameRun(self._spark, workload, watched, checkpoint)
-        return EventideRun(eventide.connect(checkpoint, self._spark, conf=self._conf), workload, watched, checkpoint)
+        db = eventide.connect(checkpoint, self._spark, conf=self._conf)
+        return EventideRun(db, workload, watched, checkpoint, self._options)
 
 
 class EventideRun:
-    def __init__(self, db: eventide.Database, workload: Workload, watched: Path, checkpoint: Path) -> None:
+    def __init__(
+        self,
+        db: eventide.Database,
+        workload: Workload,
+        watched: Path,
+        checkpoint: Path,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         self.db = db
         self._checkpoint = checkpoint
         self._totals = Totals()
         self.heard: list[Heard] = []
         for side in workload.data.sides:
             (watched / side).mkdir(exist_ok=True)
-            db.execute(source_sql(workload.data, watched / side, side))
+            db.execute(source_sql(workload.data, watched / side, side, options))
         if not workload.data.sides:
-            db.execute(source_sql(workload.data, watched))
+            db.execute(source_sql(workload.data, watched, options=options))
         db.execute(stream_sql(workload.window, workload.road))
         db.foreach("o", self._add)
 
@@ -124,15 +138,16 @@ class DataFrameRun:
         self._query.stop()
 
 
-def source_sql(data: Data, watched: Path, name: str = "s") -> str:
+def source_sql(data: Data, watched: Path, name: str = "s", options: Mapping[str, str] | None = None) -> str:
     columns = ", ".join(f"{name} {type}" for name, type in data.columns.items())
     time = "" if data.clicks else "EVENT TIME ts TYPE unixtimestamp_ms, "
+    further = "".join(f", '{option}' = '{value}'" for option, value in (options or {}).items())
     ids = f", DEDUPLICATE BY id WITHIN {interval(LAG_MS)}" if data.has_ids else ""
     return f"""
         CREATE SOURCE {name} ({columns},
           {time}WATERMARK FOR ts AS ts - {interval(data.lag_ms)}{ids})
         WITH ('connector' = 'files', 'path' = '{watched}', 'format' = '{data.format}',
-          'max_files_per_batch' = '{files_per_batch(data)}')
+          'max_files_per_batch' = '{files_per_batch(data)}'{further})
     """
 
 

@@ -169,7 +169,8 @@ class Shards:
         # The order in which slices come to a shard must not matter.
         keys = sorted(surveys, key=lambda key: hash((key, shard)))
         slices = {key: surveys[key][1].slices for key in keys}
-        decided, state = self._admission.decide(AdmissionState.from_bytes(self.states[shard]), slices, own)
+        decision = self._admission.decide(AdmissionState.from_bytes(self.states[shard]), slices, own)
+        decided, state = decision.rows, decision.state
         self.states[shard] = state.to_bytes()
         return {
             place: (reason, detail)
@@ -247,7 +248,7 @@ def decided(spec: AdmissionSpec, order: ShedOrder, rows: Arrivals, load: ShedInp
     admission = Admission(spec, order)
     surveyed = admission.survey(rows, load)
     own = ShardRows(0, surveyed.tickets, rows.event_time, load.priorities, load.window_starts)
-    (found,), _ = admission.decide(AdmissionState(), {0: surveyed.slices}, [own])
+    (found,) = admission.decide(AdmissionState(), {0: surveyed.slices}, [own]).rows
     return found
 
 

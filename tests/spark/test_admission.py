@@ -74,6 +74,46 @@ def test_files_that_many_tasks_read_are_admitted_in_the_order_of_their_arrival(
     assert db.watermark("o") == 119_999  # of an admitted row; the files in between are not late for forwarding
 
 
+def test_rows_are_folded_while_there_are_tokens_for_all_and_asked_for_when_there_are_not(
+    db_factory: DatabaseFactory, tmp_path: Path
+) -> None:
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    folder.mkdir()
+    counted = """
+        CREATE STREAM n AS SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND);
+        CREATE STREAM o AS SELECT id FROM s;
+    """
+    db = db_factory(checkpoint=checkpoint, shards=2)
+    limited_files(db, folder, 7_000, "json", counted)
+
+    def after(number: int) -> tuple[list[int], dict[str, int], list[int], float]:
+        """What windows have closed, the account, what was forwarded, and the tokens that are left."""
+        write_file(folder, f".{number}", number * 5_000, 5_000, 1000 + number)
+        (folder / f".{number}").rename(folder / f"{number}.json")
+        db.tick()
+        figures = db.metrics()["n"]["sources"]["s"]["admission"]
+        return [row["n"] for row in db.read("n")], db.accounting("n"), ids(db), figures["tokens_left"]
+
+    closed, counts, forwarded, tokens = after(0)
+    assert (closed, forwarded, int(tokens)) == ([1_000] * 4, list(range(5_000)), 2_000)
+    assert (counts["used"], counts["rejected"]) == (5_000, 0)
+    assert "pack → fold" in db.explain("n") and "pack → forward → select list" in db.explain("o")
+
+    closed, counts, forwarded, tokens = after(1)
+    assert (closed, forwarded, int(tokens)) == ([1_000] * 6, list(range(7_000)), 0)
+    assert (counts["rows_in"], counts["used"], counts["rejected"]) == (10_000, 7_000, 3_000)
+    for stream in ("n", "o"):
+        originals = [payload["original_event"] for payload in db.side_output(stream, "rejected")]
+        assert sorted(each["id"] for each in originals) == list(range(7_000, 10_000))
+        assert all(each == {"id": each["id"], "k": "one", "ts": each["id"]} for each in originals)
+        assert "→ fold" not in db.explain(stream) and "→ forward" not in db.explain(stream)
+
+    db.close()
+    db = db_factory(checkpoint=checkpoint)
+    closed, counts, forwarded, _ = after(2)
+    assert (len(closed), len(forwarded), counts["rows_in"], counts["rejected"]) == (6, 7_000, 15_000, 8_000)
+
+
 def test_files_that_spark_reads_are_admitted_exactly(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -12,16 +12,16 @@ from tests.sql.support import catalog
 
 SOURCES = """
 CREATE SOURCE s (k STRING, v BIGINT, note STRING, at BIGINT, EVENT TIME at TYPE unixtimestamp_ms {clause})
-WITH ({limits} 'connector' = 'files', 'path' = 'in');
+WITH ('connector' = 'files', 'path' = 'in');
 CREATE SOURCE r (k STRING, w BIGINT, extra STRING, at BIGINT, EVENT TIME at TYPE unixtimestamp_ms)
 WITH ('connector' = 'files', 'path' = 'other');
 """
 WINDOWS = "SELECT k, sum(v) AS t FROM s GROUP BY k, TUMBLE(at, INTERVAL '1' SECOND)"
 
 
-def spared(create: str, clause: str = "", limits: str = "") -> list[set[str]]:
+def spared(create: str, clause: str = "") -> list[set[str]]:
     """The user's names of such columns, for every input."""
-    physical = plan(catalog(f"{SOURCES.format(clause=clause, limits=limits)} {create};").streams["o"])
+    physical = plan(catalog(f"{SOURCES.format(clause=clause)} {create};").streams["o"])
     packed = [late_only_columns(physical, input) for input in physical.inputs]
     return [
         {column.name for column in input.originals if column.sql in names}
@@ -40,15 +40,14 @@ def test_joins_need_what_pairs_show() -> None:
 
 
 @pytest.mark.parametrize(
-    ("create", "clause", "limits"),
+    ("create", "clause"),
     [
-        ("CREATE STREAM o AS SELECT k, v FROM s", "", ""),
-        ("CREATE STREAM o AS SELECT k FROM s ORDER BY at", "", ""),
-        (f"CREATE STREAM o AS {WINDOWS}", ", DEDUPLICATE BY k WITHIN '1h'", ""),
-        (f"CREATE STREAM o AS {WINDOWS}", "", "'sla.class' = 'gold',"),
-        (f"CREATE STREAM o WITH ('max_groups' = '5') AS {WINDOWS}", "", ""),
+        ("CREATE STREAM o AS SELECT k, v FROM s", ""),
+        ("CREATE STREAM o AS SELECT k FROM s ORDER BY at", ""),
+        (f"CREATE STREAM o AS {WINDOWS}", ", DEDUPLICATE BY k WITHIN '1h'"),
+        (f"CREATE STREAM o WITH ('max_groups' = '5') AS {WINDOWS}", ""),
     ],
-    ids=["rows", "rows in order", "duplicates", "limits", "evicted"],
+    ids=["rows", "rows in order", "duplicates", "evicted"],
 )
-def test_rows_that_leave_for_other_reasons_keep_all(create: str, clause: str, limits: str) -> None:
-    assert spared(create, clause, limits) == [set()]
+def test_rows_that_leave_for_other_reasons_keep_all(create: str, clause: str) -> None:
+    assert spared(create, clause) == [set()]

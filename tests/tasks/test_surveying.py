@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections import Counter
@@ -22,8 +23,10 @@ from eventide.admission.options import AdmissionSpec, parse_admission
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import ShedOrder, ShedRatios
 from eventide.admission.sla import BucketSpec, StreamSlaConfig
+from eventide.admission.trust import Trusted
 from eventide.eventtime.resolution import DECLARED, FROM_METADATA, IS_UNPARSEABLE
 from eventide.kernels.contract import DETAIL, SEQ, TS, InputSpec
+from eventide.kernels.prefold import TimeBound
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.state.memory_store import MemoryStore
 from eventide.tasks.early_shedding import EarlyShedding, goes_unseen
@@ -41,6 +44,7 @@ from eventide.tasks.packing import (
     left_out_of,
     order_of,
     survey_of,
+    trusted_of,
 )
 from eventide.tasks.surveying import Surveyed, Surveying, left_out_seq
 
@@ -63,10 +67,10 @@ Tasks = list[list[Row]]  # the rows of a batch, as tasks read them
 SIDE = SideRows((InputSpec("s", (), (("id", "__o0"),)),))
 
 
-def packing(config: StreamSlaConfig, shards: int) -> Packing:
-    return Packing(
-        0, tuple(range(10, 10 + shards)), ShardBy(("__k0",)), LAG, surveying=Surveying(AdmissionSpec(config), False)
-    )
+def packing(config: StreamSlaConfig, shards: int, trusts: bool = False) -> Packing:
+    surveying = Surveying(AdmissionSpec(config), False)
+    numbers = tuple(range(10, 10 + shards))
+    return Packing(0, numbers, ShardBy(("__k0",)), LAG, surveying=surveying, trusts=trusts)
 
 
 def table(rows: list[Row]) -> pa.Table:
@@ -89,7 +93,7 @@ def packed_by(packing: Packing, tasks: Tasks, chunk: int) -> list[dict[str, Any]
         packed
         for task, rows in enumerate(tasks)
         for place in range(0, len(rows), chunk)
-        for packed in packing.pack(table(rows[place : place + chunk]), task, place=place)
+        for packed in packing.pack(table(rows[place : place + chunk]), task, TimeBound(), place)
     ]
 
 
@@ -99,6 +103,7 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
     rows: dict[int, list[tuple[int | None, pa.Table]]] = {}
     left_out: Counter[int] = Counter()
     rest: list[tuple[int, pa.Table]] = []
+    trusted: list[Trusted] = []
     for entry in packed:
         if entry["shard"] != shard:
             continue
@@ -108,11 +113,13 @@ def let_in(gate: Gate, packed: list[dict[str, Any]], shard: int, store: MemorySt
             order = order_of(found)
             orders.update({} if order is None else {0: ShedOrder.from_bytes(order)})
             left_out.update(left_out_of(found))
+            told = trusted_of(found)
+            trusted += [] if told is None else [Trusted.from_bytes(told)]
         elif entry.get("control") == REST:
             rest.append((survey_of(found) or 0, found))
         else:
             rows.setdefault(0, []).append((survey_of(found), found))
-    return gate.let_in(slices, rows, store, orders, {0: left_out}, {0: rest})
+    return gate.let_in(slices, rows, store, orders, {0: left_out}, {0: rest}, {0: trusted})
 
 
 @st.composite
@@ -182,6 +189,46 @@ def test_tasks_and_shards_admit_what_the_rules_admit_row_by_row(
         by_tasks = [entry["claim"] for entry in packed if entry.get("claim") is not None]
         assert max(told if config.needs_history else by_tasks, default=None) == max(claims, default=None)
         assert len({tuple(store.read("admission", 0)) for store in stores}) == 1
+
+
+@settings(max_examples=200)
+@given(configs, batches(), st.sampled_from([1, 2, 7]))
+def test_rows_that_are_let_pass_are_those_that_are_admitted_or_the_batch_is_taken_again(
+    config: StreamSlaConfig, given_batches: list[tuple[Tasks, int]], shards: int
+) -> None:
+    """The same batches with and without trust. One that is overdrawn goes on without, as a stream does."""
+    source, stores = StreamAdmissionController(config), [MemoryStore() for _ in range(shards)]
+    gate, numbers = Gate({0: AdmissionSpec(config)}, SIDE), range(shards)
+    for tasks, chunk in given_batches:
+        rows = sorted((row for task in tasks for row in task), key=lambda row: (row.at // MS, row.id))
+        judged = [
+            source.try_admit(row.ts if row.how == DECLARED else None, row.at // MS * MS)
+            for row in rows
+            if row.how != IS_UNPARSEABLE
+        ]
+        lacks_tokens = any(isinstance(decision, Reject) and decision.reason != "lag" for decision in judged)
+        before = copy.deepcopy(stores)
+        asked = packed_by(packing(config, shards), tasks, chunk)
+        careful = [let_in(gate, asked, 10 + shard, stores[shard]) for shard in numbers]
+        told = packed_by(packing(config, shards, trusts=True), tasks, chunk)
+        found = [let_in(gate, told, 10 + shard, before[shard]) for shard in numbers]
+        assert {one.is_overdrawn for one in found} == {lacks_tokens}
+        if not lacks_tokens:
+            assert before == stores
+            assert [known(one) for one in found] == [known(one) for one in careful]
+            assert figures(found) == figures(careful)
+
+
+def known(one: LetIn) -> tuple[list[int], list[str]]:
+    """The rows that a shard lets in, and what it puts aside."""
+    ids = [id for table in one.rows.get(0, []) for id in table["__o0"].to_pylist()]
+    return sorted(ids), sorted(str(row) for side in one.output.side for row in side.to_pylist())
+
+
+def figures(shards: list[LetIn]) -> tuple[dict[str, float], int]:
+    """Those of all shards together, and the times that admitted rows tell."""
+    sums: Counter[str] = sum((Counter(one.figures.get(0, {})) for one in shards), Counter())
+    return dict(sums), max(one.claims.get(0, -1) for one in shards)
 
 
 def test_rows_are_shed_by_priority_take_no_token_and_move_no_watermark(tmp_path: Path) -> None:

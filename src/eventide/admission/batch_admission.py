@@ -252,6 +252,11 @@ class Settlement:
         found[tickets.too_late] = Outcome.LAG
         return found
 
+    @property
+    def admits_all_takers(self) -> bool:
+        """Whether every row of the batch that would take a token does."""
+        return self.admitted == sum(int(begins[-1]) for begins in self._begins.values())
+
     def admits_all(self, key: int, tickets: Tickets) -> bool:
         """Whether every row of the survey is admitted."""
         first, slices = self._first(key), len(self._begins[key]) - 1

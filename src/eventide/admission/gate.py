@@ -19,6 +19,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedder import Priorities, ShedOrder, starts_of
 from eventide.admission.sla import Priority
 from eventide.admission.source_admission import Admission, Decided, ShardRows, counts_of
+from eventide.admission.trust import Trusted
 from eventide.kernels.contract import CLAIM, CLAIM_LAG, PROBLEM, TS, Output, Store
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.vector.columns import column, ints
@@ -45,6 +46,7 @@ class LetIn:
     tops: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)
     offered: dict[int, int] = field(default_factory=dict)
+    is_overdrawn: bool = False  # rows were let pass that limits do not admit: the batch must be taken again
 
     def noted(self, number: int, rows: pa.Table) -> pa.Table:
         """Notes what admitted rows say about time; gives them without what only this needs."""
@@ -85,18 +87,25 @@ class Gate:
         orders: Mapping[int, ShedOrder] | None = None,
         left_out: Mapping[int, Mapping[int, int]] | None = None,
         rest: Mapping[int, Sequence[tuple[int, pa.Table]]] | None = None,
+        trusted: Mapping[int, Sequence[Trusted]] | None = None,
     ) -> LetIn:
         """`slices` by input and survey, of all tasks; `rows` of this shard by input, each table with its survey, or
         None if it has none: then it has errors only. `orders` are those under which the slices were made, where rows
         are to be shed, `left_out` how many rows tasks have shed by themselves, by input and priority. `rest` are
         tickets, TS and CLAIM of rows that the query leaves out, each with its survey: those that are admitted tell
-        about time, and nothing else. Must be called for every batch in which there are slices.
+        about time, and nothing else. `trusted` is what tasks tell of rows that they let pass. Must be called for every
+        batch in which there are slices.
         """
         found = LetIn(rows={number: [table for _, table in tables] for number, tables in rows.items()})
         for number in sorted(slices):
             order = (orders or {}).get(number)
             others = (rest or {}).get(number, ())
-            found.rows[number] = self._judged(number, slices[number], rows.get(number, ()), order, store, found, others)
+            passed = (trusted or {}).get(number, ())
+            found.rows[number] = self._judged(
+                number, slices[number], rows.get(number, ()), order, store, found, others, bool(passed)
+            )
+            for told in passed:
+                self._add_trusted(number, told, found)
             self._add_left_out(number, (left_out or {}).get(number, {}), found)
         return found
 
@@ -109,6 +118,7 @@ class Gate:
         store: Store,
         found: LetIn,
         rest: Sequence[tuple[int, pa.Table]],
+        some_passed: bool,
     ) -> list[pa.Table]:
         spec, kept = self._specs[number], store.read(SPACE, number)
         state = AdmissionState.from_bytes(kept[0]) if kept else AdmissionState()
@@ -118,7 +128,9 @@ class Gate:
             latest = [top for _, table in surveyed if (top := pc.max(_good(table)[TS]).as_py()) is not None]
             found.offered.update({number: max(latest)} if latest else {})
         asked += [ShardRows(survey, Tickets.of(table), ints(table, TS)) for survey, table in rest]
-        decided, new = Admission(spec, order).decide(state, slices, asked)
+        decision = Admission(spec, order).decide(state, slices, asked)
+        decided, new = decision.rows, decision.state
+        found.is_overdrawn |= some_passed and not decision.admits_all_takers
         if spec.needs_history:
             store.replace(SPACE, number, new.to_bytes())
         figures: dict[str, float] = dict.fromkeys(FIGURES, 0)
@@ -133,6 +145,20 @@ class Gate:
             table = self._without_rejected(number, table, each, found.output, figures)
             let_in.append(found.noted(number, table))
         return [table for table in let_in if table.num_rows]
+
+    def _add_trusted(self, number: int, told: Trusted, found: LetIn) -> None:
+        figures = found.figures[number]
+        figures[ADMITTED] += told.admitted
+        for size, rows in told.lags.items():
+            figures[size] = figures.get(size, 0) + rows
+        for priority, rows in told.offered.items():
+            found.output.events[offered_as(self._side_rows.source(number), Priority(priority))] += rows
+        if told.claim is not None:
+            _raise(found.claims, number, told.claim)
+        if told.top is not None:
+            _raise(found.tops, number, told.top)
+            if self._window is not None:
+                _raise(found.offered, number, told.top)
 
     def _add_left_out(self, number: int, left_out: Mapping[int, int], found: LetIn) -> None:
         count = sum(left_out.values())

@@ -100,6 +100,13 @@ class Decided:
         return counts_of(self.outcomes)
 
 
+@dataclass(frozen=True)
+class Decision:
+    rows: list[Decided]
+    state: AdmissionState
+    admits_all_takers: bool  # every row of the batch that wants a token gets one, in all shards
+
+
 def counts_of(outcomes: Codes) -> Counter[str]:
     """Rows by the word of their outcome."""
     if not outcomes.any():
@@ -146,11 +153,10 @@ class Admission:
             raise EngineError("shed.mode 'windows' was not told the window of each row")
         return self._shedder.windows(load.priorities, load.hashes, load.window_starts)
 
-    def decide(
-        self, state: AdmissionState, slices: Mapping[int, pa.Table], rows: Sequence[ShardRows]
-    ) -> tuple[list[Decided], AdmissionState]:
+    def decide(self, state: AdmissionState, slices: Mapping[int, pa.Table], rows: Sequence[ShardRows]) -> Decision:
         """`slices` of all surveys of the batch, of all tasks; `rows` are those of this shard."""
         settlement, new = settle(self._spec.sla, state, slices)
         figures = Figures(self._spec.sla, settlement, self._shedder)
         outcomes = [settlement.outcomes(some.survey, some.tickets) for some in rows]
-        return [Decided(codes, some, settlement, figures) for codes, some in zip(outcomes, rows, strict=True)], new
+        decided = [Decided(codes, some, settlement, figures) for codes, some in zip(outcomes, rows, strict=True)]
+        return Decision(decided, new, settlement.admits_all_takers)

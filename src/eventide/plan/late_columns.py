@@ -8,7 +8,7 @@ from eventide.plan.physical import AggregateWindows, Input, JoinRows, Physical
 
 def late_only_columns(physical: Physical, input: Input) -> frozenset[str]:
     """Packed columns; none where rows may be put aside for another reason than being late, which is known sooner."""
-    if physical.deduplicates or input.source.admission is not None or physical.options.max_groups is not None:
+    if physical.deduplicates or physical.options.max_groups is not None:
         return frozenset()
     originals = {column.name for column in input.packed if column.name.startswith(ORIGINAL)}
     match physical.operator:

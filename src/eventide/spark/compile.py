@@ -15,7 +15,6 @@ from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
 from eventide.kernels.contract import DEDUP, SIDE_OUTPUT_SCHEMA
 from eventide.kernels.intake import IntakeSpec
-from eventide.kernels.prefold import Prefold
 from eventide.kernels.state.past import NO_PAST, Past
 from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import FOLD, Fused, may_fold, may_forward, output_stages, too_deep
@@ -71,10 +70,13 @@ class CompileOptions:
 
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
     list that only Spark can evaluate. With `guards` a row for which an expression raises becomes an error; see `guard`.
+    With `asks`, limits of sources are asked for every row; without, tasks let rows pass while there are tokens for all,
+    and a batch in which there are not is taken again: see `admission.trust`.
     """
 
     decodes: bool = False
     guards: bool = False
+    asks: bool = False
     typed: bool = False
     origin: Origin | None = None
 
@@ -105,7 +107,8 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
     outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
     form = OutputForm(outputs, originals, physical.stream.routes, store_in(context.inbox))
     forwarding = None if by_tasks is None or guard.is_on else forwarding_of(spec, by_tasks, form)
-    packings = [_packing(physical, each, numbers, spec, context.orders, forwarding) for each in inputs]
+    trusts = not (options.asks or options.typed)
+    packings = [_packing(physical, each, numbers, spec, context.orders, forwarding, trusts) for each in inputs]
     packed = [
         packed_rows(
             context,
@@ -161,32 +164,28 @@ def _packing(
     spec: IntakeSpec,
     orders: AnyPath | None,
     forwarding: ForwardByTasks | None,
+    trusts: bool,
 ) -> Packing:
     watermark = input.plan.watermark
     is_carried = isinstance(watermark, EventTimeWatermark) and watermark.carried is not None
     lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
     admission = input.plan.source.admission
+    has_no_gate = admission is None or trusts
     return Packing(
         input.number,
         numbers,
         _shard_by(physical, input.plan),
         lag,
         CARRIED_WATERMARK if is_carried else None,
-        _prefold(physical, input, spec),
+        spec.prefold() if has_no_gate and may_fold(physical, input.plan) else None,
         isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
         isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input, admission, orders),
-        late_only_columns(physical, input.plan) if not spec.trials else frozenset(),
+        late_only_columns(physical, input.plan) if has_no_gate and not spec.trials else frozenset(),
         spec.inner.horizon,
-        forwarding if admission is None and may_forward(physical, input.plan) else None,
+        forwarding if has_no_gate and may_forward(physical, input.plan) else None,
+        admission is not None and trusts,
     )
-
-
-def _prefold(physical: Physical, input: SparkInput, spec: IntakeSpec) -> Prefold | None:
-    """How rows are folded before the shuffle; None where they travel one by one."""
-    if input.plan.source.admission is not None or not may_fold(physical, input.plan):
-        return None
-    return spec.prefold()
 
 
 def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, orders: AnyPath | None) -> Surveying:

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from eventide.kernels.contract import SEQ
 from eventide.kernels.vector.text import readable
 from eventide.spark.batch_facts import told
-from eventide.tasks.packing import PACKED, UNDECODED, Forwarder, Packing, as_batch, from_blob, spark_ddl
+from eventide.tasks.packing import NOW, OVERDRAWN, PACKED, UNDECODED, Forwarder, Packing, as_batch, from_blob, spark_ddl
 
 PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
@@ -54,7 +54,8 @@ class Packer:
         rows = readable(pa.Table.from_batches(batches).combine_chunks())
         batch = told(self.stream) if rows.num_rows >= _FEW_ROWS else None
         bound = None if batch is None else batch.bound
-        return as_batch(self.packing.pack(numbered(rows, task, place), task, bound, place, forwarder))
+        packing = self.packing.at(rows[NOW][0].as_py()) if NOW in rows.column_names else self.packing
+        return as_batch(packing.pack(numbered(rows, task, place), task, bound, place, forwarder))
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Unpacker:
         return pa.schema([pa.field(TAG, pa.string()), *self.main, side, pa.field(ACCOUNT, pa.string())])
 
     def _widen(self, tag: str, blob: bytes) -> pa.Table:
-        if tag in ("account", UNDECODED):
+        if tag in ("account", UNDECODED, OVERDRAWN):
             return self._fill({TAG: [tag], ACCOUNT: [blob.decode()]}, 1)
         table = from_blob(blob)
         if tag == "side":

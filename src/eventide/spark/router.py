@@ -35,6 +35,10 @@ class LinesLeftToSparkError(Exception):
     """A scan has met lines that only Spark can decode, in a plan that does not; ends the query at this batch."""
 
 
+class OverdrawnError(Exception):
+    """Tasks let rows pass that limits of their source do not admit; ends the query at this batch."""
+
+
 @dataclass
 class Router(ABC):
     """Called by Spark with each batch; idempotent by the batch's number.
@@ -111,6 +115,11 @@ class Router(ABC):
         """Whether the query has ended because its plan does not decode what a scan has met."""
         return isinstance(self.failure, LinesLeftToSparkError)
 
+    @property
+    def must_ask(self) -> bool:
+        """Whether the query has ended because its plan lets rows pass before limits are asked."""
+        return isinstance(self.failure, OverdrawnError)
+
     def _account(self, batch: int, accounts: list[str], failed: int, given: int = 0) -> Account:
         """`failed` are the results that only Spark could finish, and could not; `given` how many rows leave."""
         before = self.results.latest()
@@ -173,6 +182,8 @@ class StoringRouter(Router):
     def _route(self, given: Given, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> None:
         if given.undecoded is not None:
             raise LinesLeftToSparkError(given.undecoded)
+        if given.is_overdrawn:
+            raise OverdrawnError(f"not all rows of batch {batch} are admitted")
         self.has_given = True
         main = arranged(self.form, given.main)
         own, written = divided(given.side)

@@ -31,6 +31,7 @@ from eventide.storage.inbox import MANIFEST, STREAM_KINDS
 from eventide.tasks.packing import (
     FORWARDED,
     LANES,
+    OVERDRAWN,
     REST,
     SURVEY,
     UNDECODED,
@@ -39,6 +40,7 @@ from eventide.tasks.packing import (
     order_of,
     survey_of,
     to_blob,
+    trusted_of,
 )
 from eventide.tasks.select_list import Finish
 
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from eventide.admission.gate import Gate, LetIn
     from eventide.admission.options import AdmissionSpec
     from eventide.admission.shedder import ShedOrder
+    from eventide.admission.trust import Trusted
 
 NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
 
@@ -107,6 +110,7 @@ class Received:
     tables: dict[int, list[tuple[int | None, pa.Table]]] = field(default_factory=dict)  # by input, each with its survey
     slices: dict[int, dict[int, pa.Table]] = field(default_factory=dict)  # by input and survey, of all tasks
     left_out: dict[int, Counter[int]] = field(default_factory=dict)  # rows that tasks have shed, by input and priority
+    trusted: dict[int, list[Trusted]] = field(default_factory=dict)  # of rows that tasks let pass, by input
     partials: list[pa.Table] = field(default_factory=list)
     folded: int = 0
     forwarded: int = 0
@@ -135,7 +139,11 @@ class Received:
         elif row.control == SURVEY:
             slices = from_blob(row.blob)
             self.slices.setdefault(row.input, {})[survey_of(slices) or 0] = slices
-            left_out = left_out_of(slices)
+            left_out, trusted = left_out_of(slices), trusted_of(slices)
+            if trusted is not None:
+                from eventide.admission.trust import Trusted  # which streams without limits need not load
+
+                self.trusted.setdefault(row.input, []).append(Trusted.from_bytes(trusted))
             self.left_out.setdefault(row.input, Counter()).update(left_out)
             self.times.rows[row.input] += sum(left_out.values())
         elif row.control == REST:
@@ -191,6 +199,9 @@ class ShardWorker:
             return
         self._store.begin()
         tables, output = self._let_in(received)
+        if tables is None:
+            yield Row(tag=OVERDRAWN, blob=b"")
+            return
         if received.partials and isinstance(self._kernel, FoldingKernel):
             folded = pa.concat_tables(received.partials)
             output = output.merge(self._kernel.on_folded(folded, received.folded, clock, self._store))
@@ -212,15 +223,25 @@ class ShardWorker:
         yield from self._done(key, clock, received.count, output, received.times, effort)
         yield from (Row(tag=tag, blob=blob) for tag, blob in received.given)
 
-    def _let_in(self, received: Received) -> tuple[dict[int, list[pa.Table]], Output]:
-        """The rows that limits admit, by input; the output has the others."""
+    def _let_in(self, received: Received) -> tuple[dict[int, list[pa.Table]] | None, Output]:
+        """The rows that limits admit, by input; the output has the others. None if tasks let rows pass that limits do
+        not admit.
+        """
         if not received.slices:
             return {number: [table for _, table in found] for number, found in received.tables.items()}, Output()
         if self._gate is None:
             raise EngineError("slices of a survey came to a shard that knows no limits")
         let_in = self._gate.let_in(
-            received.slices, received.tables, self._store, received.orders(), received.left_out, received.rest
+            received.slices,
+            received.tables,
+            self._store,
+            received.orders(),
+            received.left_out,
+            received.rest,
+            received.trusted,
         )
+        if let_in.is_overdrawn:
+            return None, let_in.output
         received.times.note(let_in)
         return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 

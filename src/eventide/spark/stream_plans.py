@@ -105,7 +105,8 @@ class StreamPlans:
         compiled = self._compiled_as(physical, kept)
         if need is Need.GUARDS and not compiled.guarded:
             return None
-        write_json(path, kept)
+        if need is not Need.ASKING:
+            write_json(path, kept)
         return compiled
 
     def _compiled_as(self, physical: Physical, kept: Mapping[str, Any]) -> Compiled:
@@ -115,6 +116,7 @@ class StreamPlans:
         options = CompileOptions(
             decodes=kept.get(Need.DECODING.value, False),
             guards=kept.get(Need.GUARDS.value, False),
+            asks=kept.get(Need.ASKING.value, False),
             origin=Origin(texts.all[0].plan_id, texts.past),
         )
         return self._compile(as_kept, kept["shards"], options)

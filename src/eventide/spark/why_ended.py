@@ -19,10 +19,11 @@ from eventide.storage.unreadable_files import UnreadableFiles
 
 
 class Need(Enum):
-    """What a plan may lack for a batch; the value is its name in the checkpoint."""
+    """What a plan may lack for a batch; the value is its name in the checkpoint, if it is kept there."""
 
     DECODING = "decodes"  # Spark decodes lines that fused scans cannot
     GUARDS = "guards"  # rows for which an expression raises become errors
+    ASKING = "asks"  # limits of sources are asked for every row; kept until the stream is opened again
     TIME = "time"  # nothing but another try
 
 
@@ -41,6 +42,8 @@ class WhyEnded:
         """What the plan lacks for the batch at which the query has ended."""
         if self.router.must_decode:
             return Need.DECODING
+        if self.router.must_ask:
+            return Need.ASKING
         text = self.report(error)
         if self._patience.covers(text, self._batch):
             return Need.TIME

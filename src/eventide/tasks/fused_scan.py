@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -194,6 +194,13 @@ class FusedScan:
         self, arrivals: Iterable[Arrival], at: int, task: int, bound: TimeBound | None = None
     ) -> Iterator[pa.RecordBatch]:
         """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
+        packing = self.packing.at(at)
+        scan = self if packing is self.packing else replace(self, packing=packing)
+        yield from scan._all_packed(arrivals, at, task, bound)
+
+    def _all_packed(
+        self, arrivals: Iterable[Arrival], at: int, task: int, bound: TimeBound | None
+    ) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         count = place = 0
         forwarder = None if self.packing.forwarding is None else self.packing.forwarding.begin(task)
@@ -317,7 +324,8 @@ class FusedScan:
         sparing = [rows for rows in held if rows.num_columns < whole[0].num_columns]
         packed = self.packing.pack(pa.concat_tables(whole).combine_chunks(), task, bound, place, forwarder)
         if sparing:
-            packed += self.packing.pack(pa.concat_tables(sparing).combine_chunks(), task, bound, place, forwarder)
+            behind = place + sum(rows.num_rows for rows in whole)
+            packed += self.packing.pack(pa.concat_tables(sparing).combine_chunks(), task, bound, behind, forwarder)
         return as_batch(packed, self.scanned)
 
 

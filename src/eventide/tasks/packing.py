@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -24,7 +24,8 @@ from eventide.kernels.vector.hashing import hash_rows
 from eventide.kernels.windows.grid import latest
 
 if TYPE_CHECKING:
-    from eventide.tasks.surveying import Surveying
+    from eventide.admission.trust import Trusted
+    from eventide.tasks.surveying import Surveyed, Surveying
 
 HOW = "__how"  # how the event time was found, or what is wrong: a number of `eventtime.resolution`
 LANE = "__lane"  # only of sources whose partitions have a watermark each: the partition that the row came from
@@ -41,6 +42,9 @@ REST = "rest"  # one for a single shard: the blob has tickets and times of rows 
 LANES = "lanes"  # a control entry: `facts` has for partitions of a source what is known of them, by name
 FORWARDED = "forwarded"  # the blob has what a task has made of rows that need no operator; `folded` is how many
 UNDECODED = "undecoded"  # a control entry: this batch must be read by a plan that decodes; `facts` says where
+OVERDRAWN = (
+    "overdrawn"  # what a shard says: this batch must be read by a plan that lets no row pass before limits are asked
+)
 
 PACKED = pa.schema(
     [
@@ -58,7 +62,7 @@ PACKED = pa.schema(
 )
 _FEW_SHARDS = 4
 _TASK_BITS = 40  # in the key of a survey: the place in the task is below them
-_SURVEY_KEY, _ORDER, _LEFT_OUT = b"survey", b"order", b"left_out"
+_SURVEY_KEY, _ORDER, _LEFT_OUT, _TRUSTED = b"survey", b"order", b"left_out", b"trusted"
 
 _DDL = {
     pa.int32(): "int",
@@ -87,12 +91,17 @@ def to_blob(table: pa.Table) -> bytes:
 
 
 def labelled(
-    table: pa.Table, survey: int, order: bytes | None = None, left_out: dict[int, int] | None = None
+    table: pa.Table,
+    survey: int,
+    order: bytes | None = None,
+    left_out: dict[int, int] | None = None,
+    trusted: Trusted | None = None,
 ) -> pa.Table:
-    """The table, to be packed with the key of the survey that its rows or slices belong to, the shedder's order, and
-    how many rows were shed by the task itself, by priority.
+    """The table, to be packed with the key of the survey that its rows or slices belong to, the shedder's order, how
+    many rows were shed by the task itself, by priority, and what it tells of those that it let pass.
     """
     told = {} if order is None else {_ORDER: order}
+    told |= {} if trusted is None else {_TRUSTED: trusted.to_bytes()}
     told |= {_LEFT_OUT: json.dumps(left_out).encode()} if left_out else {}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _SURVEY_KEY: str(survey), **told})
 
@@ -107,6 +116,12 @@ def left_out_of(slices: pa.Table) -> dict[int, int]:
     """How many rows a task has shed by itself, by priority."""
     told = (slices.schema.metadata or {}).get(_LEFT_OUT)
     return {} if told is None else {int(priority): count for priority, count in json.loads(told).items()}
+
+
+def trusted_of(slices: pa.Table) -> bytes | None:
+    """What a task tells of rows that it let pass, as `admission.trust` has it; None if it let none pass."""
+    told: bytes | None = (slices.schema.metadata or {}).get(_TRUSTED)
+    return told
 
 
 def survey_of(table: pa.Table) -> int | None:
@@ -180,6 +195,13 @@ class Packing:
     late_only: frozenset[str] = frozenset()  # columns that only a row needs that is late, or has a problem
     horizon: int = 0  # how far behind the watermark, in microseconds, a row may be that the operator still takes
     forwarding: Forwarding | None = None  # of rows that need no operator
+    trusts: bool = False  # of a source with limits: see `admission.trust`
+
+    def at(self, now: int) -> Packing:
+        """That of a batch which began then: while rows are shed, nobody is trusted."""
+        if self.surveying is None or not self.trusts or self.surveying.is_calm(now):
+            return self
+        return replace(self, prefold=None, late_only=frozenset(), forwarding=None, trusts=False)
 
     def needs_originals(self, rows: pa.Table, bound: TimeBound | None) -> npt.NDArray[np.bool_] | None:
         """Which rows may need the columns that only late rows need; None: as far as is known, all."""
@@ -191,6 +213,8 @@ class Packing:
             needy = np.asarray(column(rows, PROBLEM).is_valid())
         else:
             needy = np.zeros(rows.num_rows, np.bool_)
+        if self.surveying is not None:
+            needy = needy | self.surveying.rejects(rows)
         line = latest(bound.watermark, None if bound.flushed is None else bound.flushed + self.horizon)
         return needy if line is None else needy | np.asarray(pc.less_equal(column(rows, TS), line).fill_null(True))
 
@@ -216,7 +240,7 @@ class Packing:
         With a `bound` rows may be folded; a `forwarder` takes those that need no operator.
         """
         if self.surveying is not None:
-            return self._pack_surveyed(self.surveying, rows, task, place)
+            return self._pack_surveyed(self.surveying, rows, task, place, bound, forwarder)
         how = column(rows, HOW)
         times = self._times(rows, how)
         lanes = self._lanes(rows, how) if self.lanes else []
@@ -224,13 +248,7 @@ class Packing:
         rows, facts = _judged(rows, how)
         if self.carried is not None or self.lanes:
             rows = rows.drop_columns([name for name in (self.carried, LANE) if name in rows.column_names])
-        packed: list[dict[str, Any]] = []
-        if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
-            packed, rows = self._folded(self.prefold, rows, bound, task)
-        if forwarder is not None:
-            rows = forwarder.take(rows, bound)
-        for some in self._sparing(rows, bound):
-            packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(some, task)]
+        packed = self._sent(rows, task, bound, forwarder)
         if (some_left_out or forwarder is not None) and not packed:
             packed = [{"shard": self.numbers[0]}]  # nothing but the time of rows that do not travel
         if facts and packed:
@@ -248,6 +266,19 @@ class Packing:
         shard = self.numbers[task % len(self.numbers)]
         return [{"shard": shard, "input": self.input, "control": FORWARDED, "folded": count, "blob": to_blob(tagged)}]
 
+    def _sent(
+        self, rows: pa.Table, task: int, bound: TimeBound | None, forwarder: Forwarder | None
+    ) -> list[dict[str, Any]]:
+        """Rows by shard: those that may be folded, or forwarded, are."""
+        packed: list[dict[str, Any]] = []
+        if self.prefold is not None and bound is not None and PROBLEM not in rows.column_names and rows.num_rows:
+            packed, rows = self._folded(self.prefold, rows, bound, task)
+        if forwarder is not None:
+            rows = forwarder.take(rows, bound)
+        for some in self._sparing(rows, bound):
+            packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(some, task)]
+        return packed
+
     def _lanes(self, rows: pa.Table, how: pa.Array) -> list[dict[str, Any]]:
         """What watermark the rows of each partition allow it."""
         claims = pa.table({LANE: rows[LANE], CLAIM: self._claims(rows, how)}).group_by(LANE).aggregate([(CLAIM, "max")])
@@ -259,10 +290,20 @@ class Packing:
         """The control entry that tells of partitions."""
         return {"shard": self.numbers[0], "input": self.input, "control": LANES, "facts": json.dumps(figures)}
 
-    def _pack_surveyed(self, surveying: Surveying, rows: pa.Table, task: int, place: int) -> list[dict[str, Any]]:
+    def _pack_surveyed(
+        self,
+        surveying: Surveying,
+        rows: pa.Table,
+        task: int,
+        place: int,
+        bound: TimeBound | None,
+        forwarder: Forwarder | None,
+    ) -> list[dict[str, Any]]:
         """Rows with their tickets, and the slices for every shard."""
         key = (task << _TASK_BITS) + place
         surveyed = surveying.survey(rows, key)
+        if self.trusts and bound is not None and surveyed.slices is not None and surveyed.order is None:
+            return self._pack_trusting(surveying, surveyed, key, task, bound, forwarder)
         rows, how = surveyed.rows, column(surveyed.rows, HOW)
         times: dict[str, Any] = {"input": self.input}
         rest = None if surveyed.rest is None else self._telling_time(surveyed.rest)
@@ -294,6 +335,58 @@ class Packing:
         if rest is not None and surveyed.rest is not None and surveying.needs_history:
             packed.append(self._rest(surveyed.rest, self._claims(rest, column(rest, HOW)), key))
         return [{**times, **row} for row in packed]
+
+    def _pack_trusting(
+        self,
+        surveying: Surveying,
+        surveyed: Surveyed,
+        key: int,
+        task: int,
+        bound: TimeBound,
+        forwarder: Forwarder | None,
+    ) -> list[dict[str, Any]]:
+        """Rows that limits will admit, unless they lack tokens, as those of a source without limits; the others with
+        their tickets; the slices for every shard.
+        """
+        rows, how = surveyed.rows, column(surveyed.rows, HOW)
+        is_sure = ~surveyed.out & np.asarray(pc.less_equal(how, FROM_PROCESSING))
+        sure = rows if is_sure.all() else rows.filter(pa.array(is_sure))
+        told = surveying.trusted(sure, surveyed.arrived[is_sure])
+        time = self._telling_time(sure)
+        time = time if surveyed.rest is None else pa.concat_tables([time, self._telling_time(surveyed.rest)])
+        times: dict[str, Any] = {"input": self.input}
+        told = replace(told, top=pc.max(column(time, TS)).as_py())
+        if surveying.needs_history:
+            told = replace(told, claim=pc.max(self._claims(time, column(time, HOW))).as_py())
+        else:
+            times = self._times(time, column(time, HOW))
+        packed: list[dict[str, Any]] = []
+        for number in self.numbers:
+            figures = told if number == self.numbers[0] else type(told)()
+            slices = labelled(surveyed.slices, key, left_out=surveyed.left_out if not packed else None, trusted=figures)
+            packed.append({"shard": number, "control": SURVEY, "blob": to_blob(slices)})
+        from eventide.admission.batch_admission import TICKET_FIELDS  # which streams without limits need not load
+        from eventide.admission.gate import PRIORITY_CODE
+
+        sure, facts = _judged(sure, column(sure, HOW))
+        hidden = (*TICKET_FIELDS, PRIORITY_CODE, self.carried)
+        sure = sure.drop_columns([name for name in sure.column_names if name in hidden])
+        packed += self._sent(sure, task, bound, forwarder)
+        if not is_sure.all():
+            packed += self._with_tickets(surveying, rows.filter(pa.array(~is_sure)), key, task)
+        if facts:
+            packed[0]["facts"] = json.dumps(facts)
+        return [{**times, **row} for row in packed]
+
+    def _with_tickets(self, surveying: Surveying, rows: pa.Table, key: int, task: int) -> list[dict[str, Any]]:
+        """Rows that a shard judges."""
+        how = column(rows, HOW)
+        rows = self._claiming(rows, how) if surveying.needs_history else rows
+        rows, _ = _judged(rows, how)
+        if self.carried is not None:
+            rows = rows.drop_columns([self.carried])
+        parts = self._split(labelled(rows, key), task)
+        return [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in parts]
 
     def _claiming(self, rows: pa.Table, how: pa.Array) -> pa.Table:
         """Rows with the watermark that each allows."""

@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 
 from eventide.admission.batch_admission import Arrivals, Bools, Ints, Tickets
 from eventide.admission.gate import PRIORITY_CODE, SHED_PAYLOADS, by_priority
+from eventide.admission.lags import lag_counts, sample
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import Priorities, ShedOrder, priority_codes, row_hashes, starts_of
 from eventide.admission.source_admission import Admission, ShedInput
+from eventide.admission.trust import Trusted
 from eventide.eventtime.durations import MILLISECOND
 from eventide.eventtime.resolution import DECLARED, FROM_PROCESSING
 from eventide.kernels.contract import DETAIL, SEQ, TS
@@ -33,6 +35,7 @@ from eventide.tasks.packing import ARRIVED, HOW, KEPT, NOW, PART, PRIORITY
 class Surveyed:
     rows: pa.Table  # those that the filters keep, with tickets
     slices: pa.Table | None  # None: no row was surveyed
+    arrived: Ints  # when each of `rows` came
     out: Bools  # for each of `rows`: it will be rejected for its lag, or shed unless it is rejected
     order: bytes | None = None  # of the shedder; None: nothing is to be shed
     left_out: dict[int, int] = field(default_factory=dict)  # rows that were shed here, by priority
@@ -62,6 +65,24 @@ class Surveying:
         """What rows must have beside what travels."""
         return (ARRIVED, KEPT) if self.orders is None else (ARRIVED, KEPT, NOW, PRIORITY)
 
+    def is_calm(self, now: int) -> bool:
+        """Whether nothing is shed of a batch that began then."""
+        return self.orders is None or not Admission(self.spec, ShedLog(self.orders).at(now)).sheds
+
+    def rejects(self, rows: pa.Table) -> Bools:
+        """Which rows come too late for their source, as is known without asking anybody. They have ARRIVED, TS, HOW."""
+        most = self.spec.sla.max_lag
+        if most is None:
+            return np.zeros(rows.num_rows, np.bool_)
+        return (ints(rows, ARRIVED) - _times(rows) > most) & _mask(pc.equal(column(rows, HOW), DECLARED))
+
+    def trusted(self, rows: pa.Table, arrived: Ints) -> Trusted:
+        """What is told of rows that need not be asked for."""
+        every = np.ones(rows.num_rows, np.bool_)
+        places, each = sample(every)
+        lags = lag_counts(arrived[places] - _times(rows)[places], each)
+        return Trusted(rows.num_rows, lags, by_priority(rows, self.spec, every) if self.spec.sheds else {})
+
     def survey(self, rows: pa.Table, first: int) -> Surveyed:
         """`rows` have SEQ, TS, HOW and `columns`; their numbers go up from `first`. A row that is an error is not
         surveyed: it takes no token and ends no gap.
@@ -84,6 +105,7 @@ class Surveying:
                     rows = rows.append_column(name, values)
         if priorities is not None and admission.sheds:
             rows = self._weighted(rows, admission.ratios(priorities, self._starts(rows)))
+        arrived = _arrived(rows) if rows.num_rows else np.empty(0, np.int64)
         dropped = [*self.columns, PART, *(() if self.numbered else (SEQ,))]
         rows = rows.drop_columns([name for name in dropped if name in rows.column_names])
         if priorities is not None and slices is not None and self.spec.priority_sql is not None:
@@ -94,8 +116,9 @@ class Surveying:
             is_kept = _mask(kept)
             counts = is_good & ~is_kept & ~out if self.rest_counts else np.zeros_like(is_kept)
             rest = rows.filter(pa.array(counts)) if counts.any() else None
-            rows, out = rows.filter(kept), out[is_kept]
-        found = Surveyed(rows, slices, out, told, {int(self.spec.priority): unseen} if unseen else {}, rest)
+            rows, out, arrived = rows.filter(kept), out[is_kept], arrived[is_kept]
+        left_out = {int(self.spec.priority): unseen} if unseen else {}
+        found = Surveyed(rows, slices, arrived, out, told, left_out, rest)
         return found if self.needs_history or told is None or slices is None else self._without_shed(found)
 
     def _without_shed(self, found: Surveyed) -> Surveyed:
@@ -106,7 +129,7 @@ class Surveying:
             return found
         left_out = dict(Counter(found.left_out) + Counter(by_priority(found.rows, self.spec, goes)))
         rows = found.rows.filter(pa.array(~goes))
-        return replace(found, rows=rows, out=found.out[~goes], left_out=left_out)
+        return replace(found, rows=rows, arrived=found.arrived[~goes], out=found.out[~goes], left_out=left_out)
 
     @staticmethod
     def _arrivals(rows: pa.Table, how: pa.Array, is_good: Bools, first: int) -> Arrivals:
