@@ -2,7 +2,9 @@
 
 A run is a fresh query. It first takes the warm-up batches; then all measured files become visible at once, and rows
 per second come from the time until the last result is there, with all windows closed where the engine can close them.
-CPU is that of the whole process tree over the same time. Rows are events, whichever of them a query uses.
+CPU is that of the whole process tree over the same time. Rows are events, whichever of them a query uses. Before a
+query is measured every engine takes its warm-up batches once, since Java is slow in what it does for the first time;
+who comes first changes from query to query.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from benchmarks.nexmark.answers import TOO_MANY, Answers
 from benchmarks.nexmark.engines import Engine
 from benchmarks.nexmark.material import Material, link
 from benchmarks.process_tree import cpu_seconds
+from benchmarks.runner import rotated
 
 Say = Callable[[str], None]
 
@@ -33,9 +36,11 @@ def compare(
     results: Results = {}
     problems = []
     answers = material.answers()
-    for query in queries:
-        for engine in (engine for engine in engines if engine.can(query)):
+    for number, query in enumerate(queries):
+        able = [engine for engine in engines if engine.can(query)]
+        for engine in rotated(able, number):
             try:
+                warm_up(engine, query, material)
                 samples = [measure(engine, query, material, answers) for _ in range(repeat)]
             except Exception as error:
                 problems.append(f"{query}, {engine.name}: {type(error).__name__}: {error}")
@@ -44,6 +49,13 @@ def compare(
             results.setdefault(query, {})[engine.name] = samples
             say(f"{query:4} {engine.name}: {max(sample[SPEED.key] for sample in samples):,.0f} rows/s")
     return results, problems
+
+
+def warm_up(engine: Engine, query: str, material: Material) -> None:
+    with tempfile.TemporaryDirectory(prefix="nexmark-run-") as name:
+        link(material.warm, Path(name) / "watched")
+        with contextlib.closing(engine.start(query, material, Path(name))) as run:
+            run.take()
 
 
 def measure(engine: Engine, query: str, material: Material, answers: Answers) -> Sample:

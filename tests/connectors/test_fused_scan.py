@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,10 @@ EVERY_ERA = [
     -62_135_596_800_000_000,
     253_402_300_800_000_000,
 ]
+DECIMALS = [
+    "1.5", "-0.05", "0.908 * k", "k * 10.00", "i + 0.5", "0.1 - k", "1.5 - 0.25", "1.5 * i * 0.3", "i - 123.456 + k",
+    "c * i", "c + 0.001", "k - c", "coalesce(c, c)",
+]  # fmt: skip
 EXPRESSIONS = [
     "k", "k + i", "k - 3000000000", "k * k", "i * i", "i + 2147483647", "k / i", "k % i", "i % 3", "-i", "-k",
     "abs(i)", "d + i",
@@ -348,6 +353,9 @@ def test_portable_expressions_mean_what_they_mean_to_spark(keep_spark: Any) -> N
             "b": pa.array([pick([None, True, False]) for _ in range(count)], pa.bool_()),
             "p": pa.array([pick([None, 0, 10**15]) for _ in range(count)], pa.timestamp("us", tz="UTC")),
             "q": pa.array([pick([None, 0, 5 * 10**14]) for _ in range(count)], pa.timestamp("us", tz="UTC")),
+            "c": pa.array(
+                [pick([None, Decimal("0.00"), Decimal("-99999999.99"), Decimal("1.25")]) for _ in range(count)]
+            ).cast(pa.decimal128(10, 2)),
             "y": pa.array([pick(EVERY_ERA) for _ in range(count)], pa.timestamp("us", tz="UTC")),
         }
     )
@@ -360,14 +368,16 @@ def test_portable_expressions_mean_what_they_mean_to_spark(keep_spark: Any) -> N
         "b": "boolean",
         "p": "timestamp",
         "q": "timestamp",
+        "c": "decimal(10,2)",
         "y": "timestamp",
     }
     session = streaming_session(keep_spark, 2)
     frame = frame_of(session, table)
-    wanted = frame.selectExpr(*[f"{sql} AS c{number}" for number, sql in enumerate(EXPRESSIONS)])
+    every = [*EXPRESSIONS, *DECIMALS]
+    wanted = frame.selectExpr(*[f"{sql} AS c{number}" for number, sql in enumerate(every)])
     answers = wanted.toArrow()
-    for number, sql in enumerate(EXPRESSIONS):
-        expression = portable(sql, source_names(types))
+    for number, sql in enumerate(every):
+        expression = portable(sql, source_names(types), decimals=sql in DECIMALS)
         assert wanted.schema[number].dataType.simpleString() == expression.type, sql
         assert repr(evaluate(expression, table).to_pylist()) == repr(answers[f"c{number}"].to_pylist()), sql
 
@@ -378,6 +388,14 @@ def test_what_only_spark_can_judge_is_not_portable(sql: str) -> None:
 
     with pytest.raises(NotPortableError):
         portable(sql, source_names({"k": "bigint", "d": "double", "s": "string", "t": "string", "p": "timestamp"}))
+
+
+@pytest.mark.parametrize("sql", ["k * 1.5 * k * k", "0.5 * 2", "k / 1.5", "k % 0.5", "d * c", "k > 0.5", "c = 1.5"])
+def test_decimals_of_which_spark_might_lose_digits_are_not_portable(sql: str) -> None:
+    from eventide.tasks.portable import NotPortableError
+
+    with pytest.raises(NotPortableError):
+        portable(sql, source_names({"k": "bigint", "d": "double", "c": "decimal(10,2)"}), decimals=True)
 
 
 LINES = [

@@ -171,6 +171,8 @@ def _packing(
     lag = watermark.lag if isinstance(watermark, EventTimeWatermark) else 0
     admission = input.plan.source.admission
     has_no_gate = admission is None or trusts
+    forwards = forwarding if has_no_gate and may_forward(physical, input.plan) else None
+    spared = late_only_columns(physical, input.plan) if forwards is None else forwards.unused
     return Packing(
         input.number,
         numbers,
@@ -181,9 +183,9 @@ def _packing(
         isinstance(watermark, EventTimeWatermark) and (watermark.told or watermark.by_partition),
         isinstance(watermark, EventTimeWatermark) and watermark.by_partition,
         None if admission is None else _surveying(physical, input, admission, orders),
-        late_only_columns(physical, input.plan) if has_no_gate and not spec.trials else frozenset(),
+        spared if has_no_gate and not spec.trials else frozenset(),
         spec.inner.horizon,
-        forwarding if has_no_gate and may_forward(physical, input.plan) else None,
+        forwards,
         admission is not None and trusts,
     )
 

@@ -5,7 +5,7 @@ What travels to a shard is how many there were, and the names of the files; or t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -24,12 +24,15 @@ from eventide.tasks.select_list import Finish
 
 @dataclass(frozen=True)
 class ForwardByTasks:
-    """`spares_late`: rows that the watermark may have passed are for the operator to judge."""
+    """`spec` has the columns that the select list uses; `unused` are the packed ones that it does not. `spares_late`:
+    rows that the watermark may have passed are for the operator to judge.
+    """
 
     spec: ForwardSpec
     finish: Finish
     form: OutputForm
     spares_late: bool
+    unused: frozenset[str]
 
     def begin(self, task: int) -> RowForwarder:
         return RowForwarder(self, task)
@@ -40,7 +43,12 @@ def forwarding_of(spec: IntakeSpec, finish: Finish, form: OutputForm) -> Forward
     inner = spec.inner
     if not isinstance(inner, ForwardSpec) or inner.ordered or spec.deduplicates or spec.trials:
         return None
-    return ForwardByTasks(inner, finish, form, spec.policy is not LatePolicy.WINDOW)
+    used = finish.columns
+    kept = [each for each in zip(inner.originals, inner.types, strict=True) if each[0][0] in used]
+    unused = {packed for name, packed in inner.originals if name not in used}
+    needed = replace(inner, originals=tuple(names for names, _ in kept), types=tuple(type for _, type in kept))
+    packed = {packed for _, packed in needed.originals}
+    return ForwardByTasks(needed, finish, form, spec.policy is not LatePolicy.WINDOW, frozenset(unused - packed))
 
 
 class RowForwarder:

@@ -6,6 +6,7 @@ equals itself and is above all other numbers. `portable` builds these trees from
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -29,7 +30,24 @@ TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 WHOLE = ("tinyint", "smallint", "int", "bigint")  # from narrow to wide
+
+
+def decimal_of(type: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type.
+
+    >>> decimal_of("decimal(24,3)")
+    (24, 3)
+    """
+    found = _DECIMAL.fullmatch(type)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def carrier(type: str) -> pa.DataType:
+    """The Arrow type of an expression's values."""
+    decimal = decimal_of(type)
+    return TYPES[type] if decimal is None else pa.decimal128(*decimal)
 
 
 @dataclass(frozen=True)
@@ -97,10 +115,10 @@ def _value(expression: Expression, rows: pa.Table) -> pa.Array | pa.Scalar:
         case Field():
             return pc.struct_field(_value(expression.struct, rows), expression.name)
         case Constant():
-            return pa.scalar(expression.value, TYPES[expression.type])
+            return pa.scalar(expression.value, carrier(expression.type))
         case Call():
             inputs = [_value(each, rows) for each in expression.inputs]
-            return FUNCTIONS[expression.function](TYPES[expression.type], *inputs)
+            return FUNCTIONS[expression.function](carrier(expression.type), *inputs)
 
 
 def _equal(type: pa.DataType, a: Any, b: Any) -> Any:
@@ -135,6 +153,15 @@ def _same(type: pa.DataType, a: Any, b: Any) -> Any:
 def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def apply(type: pa.DataType, a: Any, b: Any) -> Any:
         return operation(pc.cast(a, type), pc.cast(b, type))
+
+    return apply
+
+
+def _decimal_arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Of decimals that have their own types; the result has the type that Arrow and Spark both give it."""
+
+    def apply(type: pa.DataType, a: Any, b: Any) -> Any:
+        return pc.cast(operation(a, b), type)
 
     return apply
 
@@ -218,6 +245,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "+": _arithmetic(pc.add),
     "-": _arithmetic(pc.subtract),
     "*": _arithmetic(pc.multiply),
+    "decimal +": _decimal_arithmetic(pc.add),
+    "decimal -": _decimal_arithmetic(pc.subtract),
+    "decimal *": _decimal_arithmetic(pc.multiply),
     "/": _divide,
     "%": _remainder,
     "negative": lambda type, a: pc.negate(a),

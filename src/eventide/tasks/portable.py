@@ -7,13 +7,14 @@ Only what certainly means the same is let through: where Spark would convert typ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import reduce
 
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError
 
 from eventide.tasks.date_format import PATTERNS
-from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression, Field
+from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression, Field, decimal_of
 from eventide.tasks.scalars import parsed
 from eventide.tasks.struct_types import fields_of
 
@@ -34,21 +35,24 @@ _TEXT_TESTS: dict[type[exp.Expr], str] = {
     exp.EndsWith: "endswith",
     exp.Contains: "contains",
 }
-_DECIMAL = "decimal"  # the type of 1.5, which becomes a double next to a double
+_DECIMAL_OF = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}  # digits of the decimal that an integer becomes
+_MOST_DIGITS = 38  # beyond, Spark gives up digits behind the point
 
 
 class NotPortableError(Exception):
     """Says what part of an expression only Spark can evaluate."""
 
 
-def portable(sql: str, names: Names) -> Expression:
-    """The expression; raises `NotPortableError` if Spark should evaluate it."""
+def portable(sql: str, names: Names, *, decimals: bool = False) -> Expression:
+    """The expression; raises `NotPortableError` if Spark should evaluate it, as one that gives `decimals` unless they
+    are wanted.
+    """
     try:
         tree = parsed(sql)
     except ParseError:
         raise NotPortableError(sql) from None
     found = _compiled(tree, names)
-    if found.type not in TYPES:
+    if found.type not in TYPES and not (decimals and _is_decimal(found)):
         raise NotPortableError(sql)
     return found
 
@@ -110,15 +114,27 @@ def _literal(node: exp.Expr, names: Names) -> Expression:
         if number >= 1 << 63:
             raise _refused(node)
         return Constant(number, "int" if number < 1 << 31 else "bigint")
-    return Constant(float(text), "double" if "e" in text else _DECIMAL)
+    if "e" in text:
+        return Constant(float(text), "double")
+    decimal = Decimal(text).as_tuple()
+    scale = -int(decimal.exponent)
+    digits = max(len(decimal.digits), scale)
+    if digits > _MOST_DIGITS:
+        raise _refused(node)
+    return Constant(Decimal(text), f"decimal({digits},{scale})")
+
+
+def _is_decimal(expression: Expression) -> bool:
+    return decimal_of(expression.type) is not None
 
 
 def _agreed(node: exp.Expr, *inputs: Expression) -> tuple[Expression, ...]:
     """The inputs, converted to the common type in which Spark compares or combines them."""
     kinds = {each.type for each in inputs}
-    if len(kinds) == 1 and _DECIMAL not in kinds:
+    if len(kinds) == 1:
         return inputs
-    if "double" in kinds and kinds <= {"double", _DECIMAL, *WHOLE}:
+    constants = {each.type for each in inputs if _is_decimal(each) and isinstance(each, Constant)}
+    if "double" in kinds and kinds <= {"double", *constants, *WHOLE}:
         return tuple(_as(each, "double") for each in inputs)
     if kinds <= set(WHOLE):
         widest = max(kinds, key=WHOLE.index)
@@ -139,11 +155,38 @@ def _comparison(node: exp.Expr, names: Names) -> Expression:
 
 
 def _arithmetic(node: exp.Expr, names: Names) -> Expression:
-    inputs = _agreed(node, *_inputs(node, names))
+    both = _inputs(node, names)
+    if any(map(_is_decimal, both)) and "double" not in {each.type for each in both}:
+        return _decimal_arithmetic(node, *both)
+    inputs = _agreed(node, *both)
     kind = inputs[0].type
     if kind not in (*WHOLE, "double") or (kind == "double" and isinstance(node, exp.Mod)):
         raise _refused(node)
     return Call(_ARITHMETIC[type(node)], inputs, kind)
+
+
+def _decimal_arithmetic(node: exp.Expr, one: Expression, other: Expression) -> Expression:
+    """With as many digits as Spark gives the result, where it may have them all: then none overflows."""
+    inputs = _as_decimal(node, one), _as_decimal(node, other)
+    (digits, scale), (more_digits, other_scale) = (decimal_of(each.type) or (0, 0) for each in inputs)
+    if isinstance(node, exp.Mul):
+        found = digits + more_digits + 1, scale + other_scale
+    elif isinstance(node, exp.Add | exp.Sub):
+        wider = max(scale, other_scale)
+        found = max(digits - scale, more_digits - other_scale) + wider + 1, wider
+    else:
+        raise _refused(node)
+    if found[0] > _MOST_DIGITS:
+        raise _refused(node)
+    return Call(f"decimal {_ARITHMETIC[type(node)]}", inputs, f"decimal({found[0]},{found[1]})")
+
+
+def _as_decimal(node: exp.Expr, value: Expression) -> Expression:
+    if _is_decimal(value):
+        return value
+    if isinstance(value, Constant) or value.type not in WHOLE:
+        raise _refused(node)  # a constant has as many digits as it needs
+    return Call("cast", (value,), f"decimal({_DECIMAL_OF[value.type]},0)")
 
 
 def _division(node: exp.Expr, names: Names) -> Expression:
@@ -191,7 +234,7 @@ def _one_of(node: exp.Expr, names: Names) -> Expression:
 
 def _negative(node: exp.Expr, names: Names) -> Expression:
     value = _compiled(node.this, names)
-    if isinstance(value, Constant) and value.type in ("int", "bigint", "double", _DECIMAL):
+    if isinstance(value, Constant) and (value.type in ("int", "bigint", "double") or _is_decimal(value)):
         return Constant(-value.value, value.type)
     if value.type not in (*WHOLE, "double"):
         raise _refused(node)

@@ -60,6 +60,13 @@ class Finish:
     rank: str | None
     times: OutputTimes
 
+    @property
+    def columns(self) -> set[str]:
+        """The columns that are looked at."""
+        conditions = () if self.having is None else (self.having,)
+        rank = set() if self.rank is None else {self.rank}
+        return rank.union(*map(columns_of, (*(expression for _, expression in self.outputs), *conditions)))
+
     def __call__(self, table: pa.Table) -> pa.Table:
         if self.window_ids is not None:
             table = self.window_ids(table)
@@ -98,4 +105,4 @@ def _expression(sql: str, columns: Mapping[str, str]) -> Expression:
     plain = sql.removeprefix("`").removesuffix("`")
     if plain in columns:
         return Column(plain, columns[plain])
-    return portable(sql, {name.lower(): Column(name, type) for name, type in columns.items()})
+    return portable(sql, {name.lower(): Column(name, type) for name, type in columns.items()}, decimals=True)
