@@ -60,6 +60,7 @@ class Directory:
     groups: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     flushed: int | None = None  # the last window that a flush has closed
     changed: bool = False
+    unsaved: dict[int, pa.Table] = field(default_factory=dict)  # buckets as they will be, of which some are empty
 
     @property
     def next_due(self) -> int | None:
@@ -140,9 +141,15 @@ class KeyedTable:
         self.write(held, table, table.slice(0, 0), directory, store)
 
     def save(self, directory: Directory, store: Store) -> None:
-        """Write the directory back if it changed; an empty table leaves nothing in the store."""
+        """Write back what has changed; an empty table leaves nothing in the store."""
         if not directory.changed:
             return
+        for bucket, table in sorted(directory.unsaved.items()):
+            if table.num_rows:
+                store.replace(self._space, bucket, self._codec.encode(table))
+            else:
+                store.delete(self._space, bucket)
+        directory.unsaved.clear()
         if not directory.rows.any() and directory.flushed is None:
             store.delete(self._meta, 0)
             return
@@ -170,11 +177,19 @@ class KeyedTable:
 
     def read(self, buckets: Ints, directory: Directory, store: Store) -> pa.Table:
         """All rows of some ascending buckets, sorted by hash and start."""
-        blobs = [blob for bucket in buckets if directory.rows[bucket] for blob in store.read(self._space, int(bucket))]
-        return self._codec.decode_all(blobs)
+        full = buckets[directory.rows[buckets] > 0].tolist()
+        if not directory.unsaved:
+            return self._codec.decode_all(blob for bucket in full for blob in store.read(self._space, bucket))
+        tables = [self._codec.schema.empty_table(), *(self._bucket(bucket, directory, store) for bucket in full)]
+        return pa.concat_tables(tables).combine_chunks()
+
+    def _bucket(self, bucket: int, directory: Directory, store: Store) -> pa.Table:
+        unsaved = directory.unsaved.get(bucket)
+        return self._codec.decode_all(store.read(self._space, bucket)) if unsaved is None else unsaved
 
     def write(self, buckets: Ints, kept: pa.Table, changed: pa.Table, directory: Directory, store: Store) -> None:
-        """Replace all rows of some ascending buckets with these rows, all of which must belong to those buckets.
+        """Replace all rows of some ascending buckets with these rows, all of which must belong to those buckets. They
+        reach the store with `save`: who closes windows and then takes rows of the same groups writes them once.
 
         `kept` must be sorted as `read` returns it, and have no hash in common with `changed`.
         """
@@ -188,10 +203,8 @@ class KeyedTable:
         numbers = _buckets(ints(table, HASH), directory.bits)
         bounds = np.searchsorted(numbers, np.append(buckets, NEVER))
         for bucket, start, end in zip(buckets.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False):
-            if start < end:
-                store.replace(self._space, bucket, self._codec.encode(table.slice(start, end - start)))
-            elif directory.rows[bucket]:
-                store.delete(self._space, bucket)
+            if start < end or directory.rows[bucket]:
+                directory.unsaved[bucket] = table.slice(start, end - start)
         self._summarise(buckets, bounds, self._summary(table), directory)
 
     def _summarise(self, buckets: Ints, bounds: Ints, rows: Summary, directory: Directory) -> None:
@@ -214,6 +227,7 @@ class KeyedTable:
         everything = self.read(np.flatnonzero(directory.rows), directory, store)
         for bucket in store.buckets(self._space):
             store.delete(self._space, bucket)
+        directory.unsaved.clear()
         directory.resize(wanted)
         if held:
             self.write(np.arange(1 << wanted), everything, everything.slice(0, 0), directory, store)
