@@ -53,7 +53,7 @@ def test_transcript_on_the_reference_model_one_row_at_a_time(case: dict[str, Any
     play(case, one_row=True)
 
 
-PLAYED = ("changes", "over", "calendar", "window_tables", "distinct", "qualify", "exists")
+PLAYED = ("changes", "over", "calendar", "window_tables", "distinct", "qualify", "exists", "grouping_sets")
 ON_KERNELS = [(file, case) for file, case in CASES if file in PLAYED]
 
 

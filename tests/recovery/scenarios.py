@@ -11,6 +11,7 @@ import datetime as dt
 import functools
 import json
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -57,14 +58,21 @@ SCENARIOS = {
     "named": "SELECT id, c.visitor, name FROM clicks c LEFT JOIN visitors v ON c.visitor = v.visitor",
     "over": "SELECT window_start, visitor, count(*) AS n, sum(total) AS total FROM tumble_stream "
     "GROUP BY visitor, TUMBLE(window_time, INTERVAL '6' SECOND)",
+    "met": "SELECT c.id, c.visitor, t.total FROM clicks c LEFT JOIN tumble_stream t WITHIN INTERVAL '2' SECOND "
+    "ON c.visitor = t.visitor",
+    "counts": "SELECT op, visitor, count(*) AS n FROM clicks GROUP BY visitor EMIT CHANGES",
+    "spread": "SELECT op, n, count(*) AS visitors, max(visitor) AS last FROM counts_stream GROUP BY n EMIT CHANGES",
+    "best": "SELECT op, visitor, n, place FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC, visitor) AS place "
+    "FROM counts_stream) WHERE place <= 5 EMIT CHANGES",
 }
 CHANGE_AT = 2  # the batch in front of which streams go on under another text
 CHANGED = {
     "altered": "SELECT window_start, visitor, count(*) + 1000 AS n, sum(amount) AS total, emit_epoch FROM clicks "
     f"GROUP BY visitor, {TWO_SECONDS} HAVING sum(amount) > 150",
 }
-KEYED = ("updates", "changes")  # their tables hold the current row of each key, the others all rows
-KEY = "window_start, visitor"
+# Of these, a table holds the current row of each key, and of the others all rows.
+KEYS = dict.fromkeys(("updates", "changes"), "window_start, visitor") | dict.fromkeys(("counts", "best"), "visitor")
+KEYS |= {"spread": "n"}
 
 Outcome = dict[str, Any]
 Say = Callable[[str], None]
@@ -98,7 +106,7 @@ def sources_of(name: str) -> tuple[str, ...]:
 
 def reads(name: str) -> list[str]:
     """The scenarios whose streams a scenario reads."""
-    return [other for other in SCENARIOS if f"FROM {stream_of(other)} " in SCENARIOS[name]]
+    return [other for other in SCENARIOS if re.search(rf"(FROM|JOIN) {stream_of(other)}\b", SCENARIOS[name])]
 
 
 def stream_of(name: str) -> str:
@@ -124,7 +132,7 @@ def _of_one(name: str, text: str, folder: Path, postgres: str | None) -> str:
     stream = stream_of(name)
     table = ""
     if postgres is not None:
-        key = f", 'key' = '{KEY}'" if name in KEYED else ""
+        key = f", 'key' = '{KEYS[name]}'" if name in KEYS else ""
         table = (
             f"CREATE SINK {name}_table FROM {stream} WITH ('connector' = 'postgres', 'url' = '{postgres}', "
             f"'table' = '{name}'{key});"
@@ -252,13 +260,13 @@ def _expected(name: str, batches: int, text: str) -> Outcome:
         "rows": rows, "late": side["late"], "duplicate": side["duplicate"], "files": rows, "late files": side["late"],
         "rejected": side["rejected"], "dead letters": ["late"] * len(side["late"]), "function": rows,
         "accounts": db.accounting("o"),
-        "table": current(given) if name in KEYED else rows, "given": given_before,
+        "table": current(given, KEYS[name]) if name in KEYS else rows, "given": given_before,
     }  # fmt: skip
 
 
-def current(rows: Iterable[dict[str, Any]]) -> list[list[Any]]:
+def current(rows: Iterable[dict[str, Any]], key: str) -> list[list[Any]]:
     """The last row of each key, without those that were taken back and without the sign of the change."""
-    last = {tuple(row[name] for name in KEY.split(", ")): row for row in rows}
+    last = {tuple(row[name] for name in key.split(", ")): row for row in rows}
     kept = [row for row in last.values() if row.get("op", 1) != -1]
     return [values({name: value for name, value in row.items() if name != "op"}) for row in kept]
 

@@ -21,6 +21,7 @@ from eventide.sql.conjuncts import conjunction
 from eventide.sql.dialect import parse_scalar, tokenize
 from eventide.sql.event_times import carried_time, time_of
 from eventide.sql.grouping import Grouping, Key, read_grouping, whole_call
+from eventide.sql.grouping_sets import FUNCTIONS as SET_FUNCTIONS
 from eventide.sql.naming import output_name
 from eventide.sql.relations import ADD_WINDOW, PSEUDO_COLUMNS, UNBOUNDED, star_columns
 from eventide.sql.scope import (
@@ -38,7 +39,7 @@ from eventide.sql.scope import (
     unknown_column,
 )
 from eventide.sql.syntax import EmitNode, SelectItem, SelectNode
-from eventide.sql.tokens import Edit, Span, calls, word
+from eventide.sql.tokens import Edit, Span, calls, split_commas, word
 from eventide.sql.window_functions import (
     BOUND_FUNCTIONS,
     UNSUPPORTED_BOUNDS,
@@ -68,11 +69,19 @@ def lower_grouped(select: SelectNode, scope: Scope, emit: EmitNode, state_ttl: i
     lowering = _Lowering(select, scope, grouping, window, time, mode)
     outputs = lowering.outputs()
     having = conjunction([each for each in (of_windows, lowering.having(outputs)) if each is not None])
+    relation, columns = scope.relation, scope.logical_columns()
+    keys = tuple(Named(key.name, key.sql) for key in grouping.keys)
+    if grouping.sets is not None:
+        relation, columns, keys = (
+            grouping.sets.relation(relation),
+            grouping.sets.columns(columns),
+            grouping.sets.keys(keys),
+        )
     return WindowAggregate(
-        scope.relation,
-        scope.logical_columns(),
+        relation,
+        columns,
         window,
-        tuple(Named(key.name, key.sql) for key in grouping.keys),
+        keys,
         tuple(lowering.aggregates),
         tuple(outputs),
         having,
@@ -117,6 +126,7 @@ class _Lowering:
         self, select: SelectNode, scope: Scope, grouping: Grouping, window: Window, time: str | None, mode: EmitMode
     ) -> None:
         self.select, self.scope, self.keys, self.is_by_columns = select, scope, grouping.keys, grouping.is_by_columns
+        self.sets = grouping.sets
         self.window, self.time, self.mode = window, time, mode
         self.aggregates: list[AggregateCall] = []
 
@@ -170,7 +180,7 @@ class _Lowering:
         """An expression over keys, aggregates and pseudo columns."""
         check_scalar(span, allow_star=True)
         refuse_quoted_columns(self.scope, span)
-        edits = self._aggregate_edits(span) + self._window_edits(span)
+        edits = self._aggregate_edits(span) + self._window_edits(span) + self._set_edits(span)
         edits += self._key_edits(span, edits)
         for reference in references(span):
             start, end = reference.places[0][0], reference.places[-1][1]
@@ -181,6 +191,8 @@ class _Lowering:
     def _aggregate_edits(self, span: Span) -> list[Edit]:
         edits = []
         for found in find_aggregates(span):
+            if found.call.name in SET_FUNCTIONS:
+                continue
             planned = to_plan(found, f"__a{len(self.aggregates)}", self._input)
             if self.scope.op is not None:
                 refuse_what_cannot_retract(planned, found)
@@ -210,6 +222,38 @@ class _Lowering:
                 continue
             edits.append(Edit(call.span.start, call.span.end, text))
         return edits
+
+    def _set_edits(self, span: Span) -> list[Edit]:
+        """grouping(key) and grouping_id(): which keys the set of a group has."""
+        edits = []
+        for call in (call for call in calls(span) if call.name in SET_FUNCTIONS):
+            if self.sets is None:
+                raise call.span.error(
+                    f"{call.name} tells sets of keys apart, and here is only one",
+                    "write GROUP BY with GROUPING SETS, ROLLUP or CUBE, or leave it out",
+                )
+            keys = tuple(self._key_of(argument) for argument in split_commas(call.arguments))
+            if call.name == "grouping" and len(keys) != 1:
+                raise call.span.error(f"grouping takes 1 argument, not {len(keys)}", "write grouping(key)")
+            text = (
+                self.sets.grouping(keys[0])
+                if call.name == "grouping"
+                else self.sets.grouping_id(keys or self._all_keys)
+            )
+            edits.append(Edit(call.span.start, call.span.end, text))
+        return edits
+
+    @property
+    def _all_keys(self) -> tuple[int, ...]:
+        return tuple(range(len(self.keys)))
+
+    def _key_of(self, span: Span) -> int:
+        sql = rewrite(span, columns_of(self.scope))
+        found = next((number for number, key in enumerate(self.keys) if key.sql == sql), None)
+        if found is None:
+            names = ", ".join(key.name for key in self.keys)
+            raise span.error(f"{span.render()} is not a key of GROUP BY", f"the keys are {names}")
+        return found
 
     def _check_same_window(self, call: WindowCall) -> None:
         if call.window != self.window or time_of(call, self.scope) != self.time:

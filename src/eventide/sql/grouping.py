@@ -12,6 +12,7 @@ from eventide.plan.stream_source import WINDOW_TIME
 from eventide.plan.windows import Calendar, Cumulate, PanedWindow
 from eventide.sql.aggregate_calls import refuse_aggregates
 from eventide.sql.change_logs import refuse_op
+from eventide.sql.grouping_sets import COLUMN, GroupingSets, is_sets, read_sets, refuse_old_spelling
 from eventide.sql.naming import output_name
 from eventide.sql.relations import star_columns
 from eventide.sql.scope import (
@@ -25,7 +26,7 @@ from eventide.sql.scope import (
     single_reference,
 )
 from eventide.sql.syntax import SelectNode, WindowTable
-from eventide.sql.tokens import Call, Span, calls, word
+from eventide.sql.tokens import Call, Span, calls
 from eventide.sql.window_functions import (
     WINDOW_FUNCTIONS,
     WindowCall,
@@ -34,7 +35,7 @@ from eventide.sql.window_functions import (
     window_of_table,
 )
 
-_SETS = "write a SELECT for each set of keys, with NULL AS key for the others, and UNION ALL between them"
+_EVERY_SET = "write it beside the sets: GROUP BY window_start, window_end, GROUPING SETS ((a), ())"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +50,14 @@ class Key:
 
 @dataclass
 class Grouping:
-    """`bounds` are the keys that are bounds of a window in which the input was grouped, by which of them they are."""
+    """`bounds` are the keys that are bounds of a window in which the input was grouped, by which of them they are;
+    `sets` is there if rows are grouped by several sets of the keys.
+    """
 
     keys: list[Key] = field(default_factory=list)
     window: WindowCall | None = None
     bounds: dict[str, ScopeColumn] = field(default_factory=dict)
+    sets: GroupingSets | None = None
 
     @property
     def is_by_columns(self) -> bool:
@@ -73,8 +77,7 @@ def read_grouping(select: SelectNode, scope: Scope, table: PanedWindow | Calenda
     if select.window is not None:
         _set_window(grouping, window_of_clause(select.window))
     bounds: set[str] = set()
-    for item in select.group_by:
-        _read_group_item(item, select, scope, grouping, bounds)
+    _read_group_items(select, scope, grouping, bounds)
     if select.distinct is not None:
         _read_distinct(select, scope, grouping, bounds, table is not None)
     if isinstance(select.source, WindowTable):
@@ -82,6 +85,30 @@ def read_grouping(select: SelectNode, scope: Scope, table: PanedWindow | Calenda
     if table is not None:
         _check_bounds(select, select.source.span, grouping, bounds)
     return grouping
+
+
+def _read_group_items(select: SelectNode, scope: Scope, grouping: Grouping, bounds: set[str]) -> None:
+    """All of GROUP BY. What stands beside sets of keys belongs to each of them."""
+    several = [item for item in select.group_by if is_sets(item)]
+    if not several:
+        for item in select.group_by:
+            _read_group_item(item, select, scope, grouping, bounds)
+        return
+    if scope.find(COLUMN) is not None:
+        raise several[0].error(
+            f"the number of a set is called {COLUMN}, and so is a column of the input", "rename it in a subquery"
+        )
+    sets = read_sets(list(select.group_by))
+    members: dict[str, set[int]] = {}
+    for span in {span.render(): span for keys in sets for span in keys}.values():
+        numbers = {number for number, keys in enumerate(sets) if any(each.render() == span.render() for each in keys)}
+        key = _read_group_item(span, select, scope, grouping, bounds)
+        is_of_window = key is None or key.column in {column.name for column in grouping.bounds.values()}
+        if is_of_window and len(numbers) < len(sets):
+            raise span.error("a window belongs to every set of keys", _EVERY_SET)
+        if key is not None:
+            members.setdefault(key.sql, set()).update(numbers)
+    grouping.sets = GroupingSets(len(sets), tuple(frozenset(members[key.sql]) for key in grouping.keys))
 
 
 def _read_distinct(select: SelectNode, scope: Scope, grouping: Grouping, bounds: set[str], in_windows: bool) -> None:
@@ -98,28 +125,30 @@ def _read_distinct(select: SelectNode, scope: Scope, grouping: Grouping, bounds:
                 grouping.bounds[column.bound.which] = column
 
 
-def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: Grouping, bounds: set[str]) -> None:
+def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: Grouping, bounds: set[str]) -> Key | None:
+    """The key that an item is; None if it says the window."""
+    refuse_old_spelling(item)
     span, alias = _deref(item, select, scope)
     whole = whole_call(span)
     if whole is not None and whole.name in WINDOW_FUNCTIONS:
         _set_window(grouping, window_of_call(whole))
-        return
-    if word(span.tokens[0]).startswith("GROUPING SETS"):
-        raise span.error("GROUPING SETS is not supported", _SETS)
+        return None
     for call in calls(span):
         if call.name in WINDOW_FUNCTIONS:
             raise call.span.error("the window is not a group key by itself", "write it in GROUP BY on its own")
-        if call.name in ("rollup", "cube", "grouping"):
-            raise call.span.error(f"{call.name.upper()} is not supported", _SETS)
+        if call.name in ("rollup", "cube"):
+            raise call.span.error(
+                f"{call.name.upper()} is an item of its own", f"write GROUP BY {call.name.upper()}(a, b)"
+            )
     reference = single_reference(span)
     name = reference.parts[-1].lower() if reference is not None else ""
     found = None if reference is None else resolve(scope, reference)
     of_table = isinstance(select.source, WindowTable) and found is not None and found[0].of_stream
     if name in (WINDOW_START, WINDOW_END) and (found is None or of_table):
         bounds.add(name)
-        return
+        return None
     if name == WINDOW_TIME and (found is None or of_table) and grouping.window is not None:
-        return  # there is one for every window
+        return None  # there is one for every window
     if name == "all" and scope.find("all") is None:
         raise span.error("GROUP BY ALL is not supported", "name the keys")
     refuse_aggregates(span, "GROUP BY", "group by columns of the input")
@@ -128,8 +157,11 @@ def _read_group_item(item: Span, select: SelectNode, scope: Scope, grouping: Gro
     sql = rewrite(span, columns_of(scope))
     if found is not None and found[0].bound is not None:
         grouping.bounds[found[0].bound.which] = found[0]
-    if all(key.sql != sql for key in grouping.keys):
-        grouping.keys.append(_make_key(span, sql, scope, alias, {key.name.lower() for key in grouping.keys}))
+    known = next((key for key in grouping.keys if key.sql == sql), None)
+    if known is None:
+        known = _make_key(span, sql, scope, alias, {key.name.lower() for key in grouping.keys})
+        grouping.keys.append(known)
+    return known
 
 
 def _make_key(span: Span, sql: str, scope: Scope, alias: str | None, taken: set[str]) -> Key:
@@ -188,6 +220,11 @@ def _check_window_table(
         if table.partition:
             raise table.partition[0].error("PARTITION BY is for SESSION", "leave it out; the keys are in GROUP BY")
         return
+    if grouping.sets is not None:
+        raise (select.group_span or table.span).error(
+            "the sessions of a table function are made per key, and these are several sets of keys",
+            "write GROUP BY SESSION(ts, gap), ROLLUP(a, b): then every set has sessions of its own",
+        )
     partition = {rewrite(span, columns_of(scope)) for span in table.partition}
     if partition != {key.sql for key in grouping.keys}:
         help = "write SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), gap) and GROUP BY window_start, window_end, k"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from eventide.errors import suggest
 from eventide.plan.joins import Asof, JoinBound, OverlappingSessions
@@ -66,9 +67,12 @@ def sort_conditions(scope: JoinScope, conditions: Conditions, bound: JoinBound, 
     made = Sorted()
     for name in conditions.using:
         _add_key(made, _using_key(name, scope))
-    for one, other in conditions.equal:
-        right = quoted(other) if isinstance(other, str) else rewrite(other, columns_of(scope.right.scope))
-        _add_key(made, Key((rewrite(one, columns_of(scope.left.scope)), right)))
+    if scope.kind is JoinKind.ANTI and conditions.equal:
+        made.condition.append(_may_be_equal(scope, conditions.equal))
+    else:
+        for one, other in conditions.equal:
+            right = quoted(other) if isinstance(other, str) else rewrite(other, columns_of(scope.right.scope))
+            _add_key(made, Key((rewrite(one, columns_of(scope.left.scope)), right)))
     by_on, by_where = _FILTERED_BY_ON[scope.kind], _FILTERED_BY_WHERE[scope.kind]
     if isinstance(bound, OverlappingSessions):
         by_on = by_where = _NONE
@@ -80,6 +84,18 @@ def sort_conditions(scope: JoinScope, conditions: Conditions, bound: JoinBound, 
     for condition in conditions.where:
         _sort(condition, scope.behind(), made, made.where, above, by_where, is_key=as_on)
     return made
+
+
+def _may_be_equal(scope: JoinScope, equal: list[tuple[Span, Span | str]]) -> str:
+    """Of NOT IN: what keeps a row from coming out. A NULL on either side might be the same value, so it does as well.
+    Rows that meet need not be equal, hence a condition, and no key.
+    """
+    compared = []
+    for one, other in equal:
+        left = rewrite(one, partial(scope.pair_column, 0))
+        right = scope.named(1, other) if isinstance(other, str) else rewrite(other, partial(scope.pair_column, 1))
+        compared.append(f"{left} = {right}")
+    return f"coalesce({' AND '.join(compared)}, true)"
 
 
 def _sort(

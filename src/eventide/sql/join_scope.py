@@ -12,7 +12,7 @@ from eventide.plan.modes import JoinKind
 from eventide.plan.names import quoted
 from eventide.plan.reads import sources_below
 from eventide.sql.join_sides import Side
-from eventide.sql.scope import Reference, ScopeColumn, TimeOf, ambiguous, references
+from eventide.sql.scope import Reference, ScopeColumn, TimeOf, ambiguous, references, resolve, unknown_column
 from eventide.sql.tokens import Edit, Span
 
 ROWTIME = "rowtime"
@@ -108,6 +108,19 @@ class JoinScope:
         """The lookup of keys and filters, which are about one side's rows."""
         found = self.known(reference)
         return reference.upto(found.parts, found.own)
+
+    def pair_column(self, number: int, reference: Reference) -> Edit:
+        """The lookup of conditions on pairs, for a part of them that is about one side's columns alone."""
+        scope = self.sides[number].scope
+        found = resolve(scope, reference)
+        if found is None:
+            raise unknown_column(scope, reference)
+        return reference.upto(found[1], self._found(number, *found).text)
+
+    def named(self, number: int, name: str) -> str:
+        """A side's column, by its exact name, among those of a pair."""
+        column = next(column for column in self.sides[number].scope.columns if column.called.lower() == name.lower())
+        return self._found(number, column, 1).text
 
     def time_side(self, reference: Reference) -> int | None:
         """The side whose event time a reference is, if it is one."""

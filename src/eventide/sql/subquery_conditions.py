@@ -77,12 +77,12 @@ def _read(part: Span) -> _Condition | None:
     depth = 0
     for index, token in enumerate(tokens):
         if word(token) == "IN" and depth == 0 and _is_query(part, index + 1):
-            if negated or word(tokens[index - 1]) == "NOT":
-                raise part.error(
-                    "NOT IN is true of nothing once the subquery has given a NULL, so a stream cannot answer it",
-                    "write NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND ...)",
-                )
-            return _Condition(part, part.part(index + 1, len(tokens)), kind, _values(part.part(0, index)))
+            is_not_in = word(tokens[index - 1]) == "NOT"
+            if negated and is_not_in:
+                raise part.error("NOT and NOT IN together mean IN", "write IN (SELECT ...)")
+            kind = JoinKind.ANTI if is_not_in else kind
+            values = _values(part.part(first, index - 1 if is_not_in else index))
+            return _Condition(part, part.part(index + 1, len(tokens)), kind, values)
         depth += is_open(token) - is_close(token)
     return None
 

@@ -19,7 +19,7 @@ from eventide.eventtime.resolution import FUTURE, METADATA_COLUMNS, UNDECODABLE,
 from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.names import field_path
 from eventide.plan.physical import EventTimeWatermark, Input
-from eventide.testing.expressions import evaluate, holds, unsupported
+from eventide.testing.expressions import evaluate, holds
 from eventide.testing.values import UndecodableError, decoded, event_time, iso_micros, micros_of
 
 Values = Mapping[str, Any]  # by lower-case name
@@ -166,15 +166,15 @@ def _field(source: Source, row: Values, name: str) -> Any:
 
 
 def _stepped(input: Input, row: dict[str, Any], problem: str | None, tables: Tables) -> list[dict[str, Any]]:
-    """What the steps of its input make of a row: nothing if a filter removes it, several rows if a table has several
-    for it. A row that could not be decoded has no values to judge it by, and passes.
+    """What the steps of its input make of a row: nothing if a filter removes it, several rows if it is exploded or a
+    table has several for it. A row that could not be decoded has no values to judge it by, and passes.
     """
     rows = [row]
     for step in input.steps:
         if isinstance(step, Filter):
             rows = [each for each in rows if problem == UNDECODABLE or holds(step.condition, each)]
         elif isinstance(step, Explode):
-            raise unsupported("explode")
+            rows = [made for each in rows for made in _exploded(step, each, problem)]
         elif isinstance(step, Lookup):
             rows = [found for each in rows for found in _looked_up(step, each, problem, tables)]
         else:
@@ -182,6 +182,20 @@ def _stepped(input: Input, row: dict[str, Any], problem: str | None, tables: Tab
             is_unread = problem == UNDECODABLE
             rows = [{c.name.lower(): None if is_unread else evaluate(c.sql, each) for c in columns} for each in rows]
     return rows
+
+
+def _exploded(step: Explode, row: dict[str, Any], problem: str | None) -> list[dict[str, Any]]:
+    """The row with each element of an array, or each key and value of a map."""
+    names = [name.lower() for name in step.names]
+    nothing = {**row, **dict.fromkeys(names)}
+    if problem == UNDECODABLE:
+        return [nothing]
+    elements = evaluate(step.sql, row) or []
+    values = list(elements.items()) if isinstance(elements, dict) else [(element,) for element in elements]
+    if step.position:
+        values = [(place, *each) for place, each in enumerate(values)]
+    found = [{**row, **dict(zip(names, each, strict=True))} for each in values]
+    return [nothing] if step.outer and not found else found
 
 
 def _looked_up(step: Lookup, row: dict[str, Any], problem: str | None, tables: Tables) -> list[dict[str, Any]]:

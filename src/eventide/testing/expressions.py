@@ -1,7 +1,8 @@
 """The scalar expressions that the reference model understands: a small part of Spark SQL, row by row.
 
 Columns, literals, arithmetic, comparisons, AND/OR/NOT, IS NULL, BETWEEN, IN, CASE, COALESCE, CAST between simple types,
-fields of structs and a few functions, with NULLs as in SQL and without ANSI mode. Everything else is refused by name.
+arrays, fields of structs and a few functions, with NULLs as in SQL and without ANSI mode. Everything else is refused by
+name.
 """
 
 from __future__ import annotations
@@ -200,6 +201,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Row], Any]] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.TimestampAdd: _timestamp_add,
+    exp.Array: lambda node, row: [_value(part, row) for part in node.expressions],
 }
 # NULL as soon as one operand is NULL.
 _STRICT: dict[type[exp.Expr], Callable[..., Any]] = {
@@ -223,6 +225,7 @@ _STRICT: dict[type[exp.Expr], Callable[..., Any]] = {
 }
 _CASTS: dict[str, Callable[[Any], Any]] = {
     "TIMESTAMPTZ": dt.datetime.fromisoformat,
+    "TINYINT": lambda value: int(decimal.Decimal(value)),
     "INT": lambda value: int(decimal.Decimal(value)),
     "BIGINT": lambda value: int(decimal.Decimal(value)),
     "DOUBLE": float,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import expressions as exp
 
-from eventide.plan.logical import Lookup, Project
+from eventide.plan.logical import Explode, Lookup, Project
 from eventide.plan.physical import Input, PackedAggregate, Physical
 from eventide.tasks.scalars import parsed
 from eventide.testing.expressions import unsupported
@@ -16,7 +16,7 @@ from eventide.testing.values import arrow_type
 Types = Mapping[str, pa.DataType]  # by lower-case name
 
 _WIDTHS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
-_CASTS = {"INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TEXT": pa.string()}
+_CASTS = {"TINYINT": pa.int8(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TEXT": pa.string()}
 _TRUTHS = (
     exp.EQ,
     exp.NEQ,
@@ -83,6 +83,8 @@ def typed(node: exp.Expr, types: Types) -> pa.DataType:
             return typed(node.this, types)
         case exp.Coalesce():
             return common([typed(part, types) for part in (node.this, *node.expressions)])
+        case exp.Array():
+            return pa.list_(common([typed(part, types) for part in node.expressions]))
         case exp.Case():
             chosen = [branch.args["true"] for branch in node.args["ifs"]] + [node.args.get("default")]
             return common(
@@ -101,7 +103,15 @@ def _row_types(input: Input) -> dict[str, pa.DataType]:
     for step in input.steps:
         if isinstance(step, Project):
             types = {column.name.lower(): typed(parsed(column.sql), types) for column in step.columns}
+        elif isinstance(step, Explode):
+            types |= dict(zip((name.lower() for name in step.names), _element_types(step, types), strict=True))
         elif isinstance(step, Lookup):
             columns = zip(step.names, step.table.columns, strict=True)
             types |= {name.lower(): arrow_type(column.type) for name, column in columns}
     return types
+
+
+def _element_types(step: Explode, types: Types) -> list[pa.DataType]:
+    kind = typed(parsed(step.sql), types)
+    elements = [kind.key_type, kind.item_type] if pa.types.is_map(kind) else [kind.value_type]
+    return [pa.int32(), *elements] if step.position else elements

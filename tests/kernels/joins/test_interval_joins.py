@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from eventide.kernels.contract import SEQ, TS, Clock
+from eventide.kernels.contract import Clock
 from eventide.kernels.state.memory_store import MemoryStore
 from eventide.plan.joins import Interval
 from tests.kernels.harness import Driver, join_spec
+from tests.kernels.joins.test_cost_of_joins import rows
 
 
 def test_both_ends_of_an_interval_are_included() -> None:
@@ -59,76 +56,9 @@ def test_rows_of_inputs_that_are_the_same_side_are_joined_alike() -> None:
     assert Driver(spec).batch([(1, "a", 1)], right=[(1, "a", 2)]) == []  # both are left
 
 
-class CountingStore(MemoryStore):
-    """Counts what is asked of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: Counter[str] = Counter()
-
-    def read(self, space: str, bucket: int) -> list[bytes]:
-        blobs = super().read(space, bucket)
-        self.calls["reads"] += len(blobs)
-        self.calls["bytes read"] += sum(map(len, blobs))
-        return blobs
-
-    def append(self, space: str, bucket: int, blob: bytes) -> int:
-        self.calls["writes"] += 1
-        return super().append(space, bucket, blob)
-
-    def replace(self, space: str, bucket: int, blob: bytes) -> None:
-        self.calls["writes"] += 1
-        super().replace(space, bucket, blob)
-
-
-def rows(count: int, keys: int, first: int, last: int, seed: int) -> pa.Table:
-    chance = np.random.default_rng(seed)
-    names = pa.array(chance.integers(0, keys, count)).cast(pa.string())
-    times = pa.array(chance.integers(first, last, count))
-    return pa.table({TS: times, SEQ: pa.array(np.arange(count)), "__k0": names, "__i0": pa.array(np.arange(count))})
-
-
-def cost_of_a_small_batch(held: int, keys: int, width: int) -> Counter[str]:
-    """Ten rows that meet a join which holds rows of a minute."""
-    kernel, store = join_spec(Interval(-width, width), "left").build(), CountingStore()
-    minute, clock = 60_000_000, Clock(None, 0)
-    kernel.on_rows({side: rows(held // 2, keys, 0, minute, side) for side in (0, 1)}, clock, store)
-    store.calls.clear()
-    kernel.on_rows({side: rows(5, keys, minute - 1_000_000, minute, 7 + side) for side in (0, 1)}, clock, store)
-    return store.calls
-
-
-def state_bytes(held: int) -> int:
-    """No row takes less: three numbers of eight bytes, a value and a short key."""
-    return held * 40
-
-
-def test_what_a_small_batch_costs_hardly_depends_on_how_much_is_held() -> None:
-    few, many = (cost_of_a_small_batch(held, held, 5_000_000) for held in (10_000, 400_000))
-    assert many["reads"] <= 2 * few["reads"] + 10
-    assert many["writes"] <= 2 * few["writes"] + 10
-    assert many["bytes read"] <= 400_000 < 0.05 * state_bytes(400_000)
-
-
-def test_a_hot_key_is_read_only_where_it_can_match() -> None:
-    found = cost_of_a_small_batch(400_000, 1, 10_000)
-    assert found["bytes read"] <= 0.05 * state_bytes(400_000)
-
-
 def test_many_rows_of_one_key_give_tables_of_bounded_size() -> None:
     kernel, store = join_spec(Interval(0, 0)).build(), MemoryStore()
     kernel.on_rows({0: rows(1500, 1, 0, 1, 1)}, Clock(None, 0), store)
     output = kernel.on_rows({1: rows(1500, 1, 0, 1, 2)}, Clock(None, 0), store)
     assert sum(table.num_rows for table in output.main) == 1500 * 1500
     assert max(table.num_rows for table in output.main) <= 1_000_000
-
-
-def test_rows_are_forgotten_on_time_unread_and_without_rows_of_their_key() -> None:
-    kernel, store = join_spec(Interval(-10, 10)).build(), CountingStore()
-    output = kernel.on_rows({0: rows(5000, 100, 0, 1_000_000, 1)}, Clock(None, 0), store)
-    assert output.gauges["left_buffered"] == 5000
-    store.calls.clear()
-    output = kernel.on_time(Clock(1_000_010, 0), store)
-    assert output.gauges["left_buffered"] == 0
-    assert store.calls["bytes read"] < 20_000  # the directory alone
-    assert store.spaces() == []
