@@ -83,4 +83,4 @@ def test_a_stream_goes_on_from_a_log_that_was_shortened(
 
 def _run(db: Any) -> str:
     """The id of the run of the stream's query."""
-    return str(db._streams.open("o").progress()["runId"])
+    return str(db._streams.open("o")._query.runId)
