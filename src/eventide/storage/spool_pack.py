@@ -71,8 +71,9 @@ def write_pack(path: Path, items: Sequence[Item], tables: Sequence[pa.Table], sc
     rows = pa.concat_tables([schema.empty_table(), *(table.replace_schema_metadata(None) for table in tables)])
     index = json.dumps([asdict(item) for item in items])
     rows = rows.combine_chunks().replace_schema_metadata({_INDEX: index})
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
     with replacing(path) as temporary:
-        with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, rows.schema, options=options) as writer:
             writer.write_table(rows, max_chunksize=65_536)
         os.utime(temporary, ns=(items[-1].came, items[-1].came))
 
