@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class Pack:
         try:
             with open_arrow(path) as file:
                 self._rows = pa.ipc.open_file(file).read_all()
-            self._items = [Item(**item) for item in json.loads(self._rows.schema.metadata[_INDEX])]
+            self._items = [Item(*item) for item in json.loads(self._rows.schema.metadata[_INDEX])]
             if sum(item.rows for item in self._items) != self._rows.num_rows:
                 raise ValueError("it does not hold the rows that it names")
         except (pa.ArrowException, OSError, TypeError, KeyError, ValueError) as error:
@@ -69,7 +69,7 @@ def pack_path(folder: Path, number: int) -> Path:
 def write_pack(path: Path, items: Sequence[Item], tables: Sequence[pa.Table], schema: pa.Schema) -> None:
     """All items of a pack in their order, and the rows of those that have any. It is as old as its last item."""
     rows = pa.concat_tables([schema.empty_table(), *(table.replace_schema_metadata(None) for table in tables)])
-    index = json.dumps([asdict(item) for item in items])
+    index = json.dumps([astuple(item) for item in items], separators=(",", ":"))
     rows = rows.combine_chunks().replace_schema_metadata({_INDEX: index})
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with replacing(path) as temporary:
