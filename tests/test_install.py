@@ -62,6 +62,16 @@ def test_without_java_there_is_one_clear_sentence(installed: Path, tmp_path: Pat
     assert "Traceback" not in told.stderr
 
 
+def test_a_java_that_is_too_old_gets_one_clear_sentence(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
+    (tmp_path / "release").write_text('JAVA_VERSION="11.0.9"\n')
+    told = run(installed, tmp_path, "demo", "--seconds", "2", JAVA_HOME=str(tmp_path))
+    assert told.returncode == 1
+    assert told.stderr.startswith('external error: Spark needs Java 17 or newer, found JAVA_VERSION="11.0.9"\n  help: ')
+    assert "Traceback" not in told.stderr
+
+
 def test_an_app_runs_and_so_does_the_demo(installed: Path, tmp_path: Path) -> None:
     assert "app.toml written" in run(installed, tmp_path, "init").stdout
     ran = run(installed, tmp_path, "run", "app.toml", "--once", "--checkpoint", "state")

@@ -163,8 +163,9 @@ class Streams:
             stream.compact(self._keeps(stream), min(read_by, default=math.inf), self._engine.replayed(stream.name))
         for source in self._catalog.sources.values():
             readers = [stream for stream in opened if source.name in stream.backlog.spools]
+            taken = min((stream.inbox.settled.get(source.name, 0) for stream in readers), default=0)
+            self._spools.put_together(source.name, taken)
             if source.keep is not None and readers:
-                taken = min(stream.inbox.settled.get(source.name, 0) for stream in readers)
                 self._spools.spool(source.name).forget(taken, time.time_ns() // 1000 - source.keep)
 
     def _keeps(self, stream: RunningStream) -> dict[str, Keep]:

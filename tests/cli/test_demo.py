@@ -6,7 +6,10 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from eventide.demo import BAD_TIMES, ClickGenerator, ClosedWindows
+import pytest
+
+from eventide.demo import BAD_TIMES, PATIENCE, ClickGenerator, ClosedWindows, Reading
+from eventide.errors import StreamFailedError
 
 
 def clicks(folder: Path) -> list[dict[str, object]]:
@@ -39,6 +42,20 @@ def test_clicks_are_messy_in_the_way_that_the_demo_says(tmp_path: Path) -> None:
     future = sum(delay < timedelta(0) for delay in delays)
     assert 300 < late < 500 and 5 <= len(times) - len(delays) < 50 and 0 < future < 20
     assert all(delay <= timedelta(seconds=2.1) or delay > timedelta(seconds=10) for delay in delays)
+
+
+def test_a_slow_machine_is_waited_for_as_long_as_it_reads_more(tmp_path: Path) -> None:
+    now = 0.0
+    reading = Reading(ClickGenerator(tmp_path, rate=1, seconds=1, rows=100), clock=lambda: now)
+    for rows in (0, 0, 10, 50, 99):
+        assert not reading.has_all({"error": None, "rows_in": rows})
+        now += 0.9 * PATIENCE if rows else 0.4 * PATIENCE
+    now += 0.2 * PATIENCE
+    with pytest.raises(StreamFailedError, match="only 99 of 100 rows"):
+        reading.has_all({"error": None, "rows_in": 99})
+    assert reading.has_all({"error": None, "rows_in": 100})
+    with pytest.raises(StreamFailedError, match="per_page: it stopped"):
+        reading.has_all({"error": "it stopped", "rows_in": 100})
 
 
 def test_each_closed_window_is_reported_once() -> None:

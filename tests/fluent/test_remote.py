@@ -21,7 +21,9 @@ def test_a_remote_session_gives_rows_and_late_rows(tmp_path: Path) -> None:
     """In a process of its own: one that has talked to a server can have no classic session."""
     (tmp_path / "in").mkdir()
     for number, (k, v, ts) in enumerate(ROWS):
-        (tmp_path / "in" / f"{number}.json").write_text(json.dumps({"k": k, "v": v, "ts": ts}))
+        path = tmp_path / "in" / f"{number}.json"
+        path.write_text(json.dumps({"k": k, "v": v, "ts": ts}))
+        os.utime(path, (1000 + number, 1000 + number))  # Spark takes files of one millisecond in any order
     command = [sys.executable, "-m", "tests.fluent.remote_client", str(tmp_path)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

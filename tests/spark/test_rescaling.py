@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eventide.errors import OptionError
+from eventide.cli.checkpoint import layout_of
+from eventide.errors import CheckpointError, OptionError
 from eventide.rescaling import rescale, shards_of, streams_to_rescale
 from eventide.sql.catalog import Catalog
 from eventide.storage.layout import Layout
@@ -69,3 +70,63 @@ def test_a_number_in_the_text_of_a_stream_is_refused_by_name(tmp_path: Path) -> 
     catalog = Catalog.from_texts([f"{sql} SELECT k FROM s"])
     with pytest.raises(OptionError, match=r"(?s)stream o asks for 3 shards.*eventide migrate"):
         streams_to_rescale(Layout(tmp_path), catalog, 4)
+
+
+FORGETFUL = """
+CREATE SOURCE s (k BIGINT, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('rows.keep' = 'none');
+CREATE STREAM o AS SELECT window_end, sum(v) AS total FROM s GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
+"""
+
+
+@pytest.mark.slow  # several starts of a stream
+def test_rows_that_are_not_kept_cannot_be_taken_in_again(tmp_path: Path, db_factory: DatabaseFactory) -> None:
+    layout, catalog = Layout(tmp_path), Catalog.from_texts([FORGETFUL])
+
+    def rescaled(partial: bool) -> None:
+        rescale(layout, catalog, 3, lambda asked: db_factory(checkpoint=tmp_path, shards=asked), partial)
+
+    db = db_factory(checkpoint=tmp_path, shards=2)
+    db.execute(FORGETFUL)
+    for value in (1, 2, 4):
+        db.write("s", [(1, value, 100)])
+        db.tick()
+    with pytest.raises(CheckpointError, match="is open in process"):  # nobody may be running it
+        rescale(layout, catalog, 3, lambda asked: db_factory(checkpoint=tmp_path), partial=False)
+    db.close()
+    with pytest.raises(CheckpointError, match=r"(?s)still have 1 of the 3 rows that it took in.*Nothing has changed"):
+        rescaled(partial=False)
+    assert shards_of(layout, "o") == 2
+    again = db_factory(checkpoint=tmp_path)
+    again.execute(FORGETFUL)
+    again.write("s", [(1, 8, 200)])
+    again.tick()
+    again.close()
+    rescaled(partial=True)
+    assert shards_of(layout, "o") == 3
+    last = db_factory(checkpoint=tmp_path)
+    last.execute(FORGETFUL)
+    last.advance_watermark("s", 5000)
+    last.tick()
+    assert [row["total"] for row in last.read("o")] == [8], "only what was there could be taken in again"
+    last.close()
+
+
+def test_there_is_nothing_to_do_for_streams_with_that_number_or_none_yet(tmp_path: Path) -> None:
+    layout, catalog = Layout(tmp_path), Catalog.from_texts([SQL.format(out=tmp_path / "out")])
+    assert streams_to_rescale(layout, catalog, 4) == []
+    for name, shards in (("o", 4), ("t", 4)):
+        layout.plan(name).parent.mkdir(parents=True)
+        layout.plan(name).write_text(f'{{"shards": {shards}}}')
+    assert streams_to_rescale(layout, catalog, 4) == []
+    assert streams_to_rescale(layout, catalog, 5) == ["o", "t"]
+    layout.plan("t").write_text('{"shards": 5}')
+    assert streams_to_rescale(layout, catalog, 5) == ["o", "t"], "a reader begins anew with what it reads"
+    layout.plan("o").write_text('{"shards": 5}')
+    layout.plan("t").write_text('{"shards": 4}')
+    assert streams_to_rescale(layout, catalog, 5) == ["t"]
+
+
+def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
+    """As the checkpoint of a stream of the fluent API is."""
+    with pytest.raises(OptionError, match="is not an Eventide checkpoint"):
+        layout_of(tmp_path)

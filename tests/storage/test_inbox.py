@@ -7,8 +7,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from eventide.errors import CheckpointError
 from eventide.storage.inbox import Entry, Inbox
 from eventide.storage.spool import Spool
 
@@ -95,3 +97,17 @@ def test_pacing_neither_loses_nor_repeats_nor_reorders(tmp_path_factory: object,
         inbox.took(began=now)
     for name, each in spools.items():
         assert [entry[2] for entry in entries(inbox) if entry[0] == name] == list(range(1, each.last() + 1))
+
+
+def test_a_stream_that_begins_takes_what_is_still_there_and_one_that_goes_on_misses_what_is_not(tmp_path: Path) -> None:
+    a = spool(tmp_path, "a")
+    for number in range(1, 6):
+        write(a, number, came=number)
+    a.forget(3, before=10**18)
+    inbox = Inbox(tmp_path / "inbox")
+    assert inbox.publish_new({"a": a}, {})
+    assert entries(inbox) == [("a", "rows", 4), ("a", "rows", 5)]
+    write(a, 6, came=6), write(a, 7, came=7)
+    a.rows_path(6).unlink()
+    with pytest.raises(CheckpointError, match=r"000000000006\.arrow is missing"):
+        inbox.publish_new({"a": a}, {})

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eventide import migration
+from eventide.errors import CheckpointError
 from eventide.handover import Handover, hand_over, switch
 from eventide.migration import undo_unfinished
 from eventide.sql.catalog import Catalog
@@ -66,3 +67,11 @@ def test_what_is_to_be_handed_over_is_not_undone_but_delivered_once(tmp_path: Pa
         assert not any(path.exists() for path in (layout.migration, layout.before, layout.handover))
         layout.handover.mkdir()
         (layout.handover / "o.arrow").write_bytes(kept)
+
+
+def test_streams_do_not_begin_anew_while_sinks_wait_for_what_an_earlier_migration_left(tmp_path: Path) -> None:
+    layout = checkpoint(tmp_path)
+    switch(layout, [Handover("o", 7, "identity", ("out",))])
+    with pytest.raises(CheckpointError, match=r"(?s)sinks have not got yet.*open the checkpoint once"):
+        migration._set_aside(layout, ["o"])
+    assert layout.migration.exists()

@@ -67,6 +67,20 @@ def test_only_rows_that_may_be_late_have_them(
     assert [table[PROBLEM].to_pylist().count(None) for table in tables if PROBLEM in table.column_names] == [behind]
 
 
+def test_a_single_late_row_is_found_whatever_the_length_of_its_texts(tmp_path: Path) -> None:
+    """In the line of one of them a quote stands where the text of the first line ends: `/product` and `/home", "`."""
+    path = tmp_path / "a.json"
+    lengths = range(16)
+    for late in lengths:
+        rows = [{"k": "/product", "ts": 1000 + n, "note": "x", "tags": []} for n in range(100)]
+        rows[20] |= {"k": "longer than the others"}
+        rows[late + 1] |= {"k": "k" * late, "ts": 1}
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        tables = scanned(path, TimeBound(4 * MS, None))
+        (whole,) = [table for table in tables if "__o0" in table.column_names]
+        assert whole["__k0"].to_pylist() == ["k" * late] and whole["__o0"].to_pylist() == ["x"]
+
+
 def test_without_a_bound_all_rows_have_them(tmp_path: Path) -> None:
     write(tmp_path / "a.json", 500)
     (table,) = scanned(tmp_path / "a.json", None)

@@ -21,6 +21,7 @@ from eventide.plan.trigger import Trigger
 from eventide.spark.backlog import Backlog
 from eventide.spark.clock import SteadyClock, from_progress
 from eventide.spark.compile import Compiled
+from eventide.spark.manifest_log import ManifestLog
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
@@ -35,6 +36,8 @@ from eventide.storage.texts import is_pending, next_batch
 
 _LOG = logging.getLogger("eventide")
 _POOL = "spark.scheduler.pool"
+# of manifests: Spark remembers all that it has seen until the query ends, a quarter of a kilobyte each
+_NAMES_IN_MEMORY = 250_000
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
 
 
@@ -88,6 +91,9 @@ class RunningStream:
         self._why = WhyEnded(name, folder, router, check_sources)
         self._folder = folder
         self._query: StreamingQuery | None = None
+        self._manifest_log = ManifestLog(folder / "spark", self.inbox.folder)
+        self._published_before = 0  # the newest manifest when the query was started
+        self._afresh: dict[str, Any] | None = None  # Spark's trigger, while the query is being started afresh
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
         self._clock = SteadyClock()
@@ -137,6 +143,7 @@ class RunningStream:
             with self._publishing:
                 self.inbox.publish(self._watermarks.reminders())
         self._tell()
+        self._published_before = self.inbox.last
         writer = self._writer()
         if trigger:
             writer = writer.trigger(**trigger)
@@ -212,6 +219,22 @@ class RunningStream:
         side = self.router.side
         upto, fences = min(upto, side.delivered), [*fences, *side.positions]
         compact(self.router.results, keep, upto, self._clock.micros(), fences)
+        self._manifest_log.shorten(self.inbox.oldest)
+        if self.is_active and not self.trigger.ends and self.inbox.last - self._published_before > _NAMES_IN_MEMORY:
+            self._afresh = self._own_pace
+        if self._afresh is not None:
+            self._start_afresh(self._afresh)
+
+    def _start_afresh(self, pace: dict[str, Any]) -> None:
+        """Let Spark forget the names of the manifests that it has taken in. What fails is tried again."""
+        self.stop()
+        self._afresh = pace
+        try:
+            self.start(**pace)
+        except EventideError as error:
+            _LOG.warning("stream %s cannot be started again yet: %s", self.name, error)
+            return
+        self._own_pace, self._afresh = pace, None
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
@@ -298,7 +321,7 @@ class RunningStream:
 
     def stop(self) -> None:
         query, self._query = self._query, None
-        self._own_pace = {}
+        self._own_pace, self._afresh = {}, None
         if query is None or self._jvm.has_ended:
             return
         self._note_watermark(query)

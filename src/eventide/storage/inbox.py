@@ -62,7 +62,7 @@ class Inbox:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
         manifests = self._manifests()
-        self._last = int(manifests[-1].stem) if manifests else 0
+        self.last = int(manifests[-1].stem) if manifests else 0  # the number of the newest manifest
         self._published = deque((int(path.stem), _positions(path)) for path in manifests)  # what is not settled
         self.positions: dict[str, int] = self._published[-1][1] if self._published else {}
         self.settled: dict[str, int] = {}  # the newest item of each source that no batch will ask for again
@@ -78,13 +78,13 @@ class Inbox:
             if entry.source is not None and entry.number is not None:
                 positions[entry.source] = max(entry.number, positions.get(entry.source, 0))
         latest = [Entry("position", source, number) for source, number in positions.items()]
-        own = Entry(MANIFEST, at=self._last + 1)
+        own = Entry(MANIFEST, at=self.last + 1)
         end = Entry(END, None, len(entries) + 1 + len(latest))
         lines = [json.dumps(asdict(entry)) for entry in [*entries, own, *latest, end]]
-        write_bytes(self.folder / f"{self._last + 1:012d}.json", "\n".join(lines).encode())
+        write_bytes(self.folder / f"{self.last + 1:012d}.json", "\n".join(lines).encode())
         # only now: after a failed write, the same number must be tried again
-        self._last, self.positions = self._last + 1, positions
-        self._published.append((self._last, positions))
+        self.last, self.positions = self.last + 1, positions
+        self._published.append((self.last, positions))
 
     def publish_new(
         self, spools: Mapping[str, Spool], outputs: Mapping[str, Output], now: int = 0, budget: int | None = None
@@ -121,7 +121,9 @@ class Inbox:
         return entries, size
 
     def _new(self, source: str, spool: Spool) -> range:
-        return range(self.positions.get(source, 0) + 1, spool.last() + 1)
+        """The items that were not published. A stream that begins takes what is still there."""
+        taken = self.positions.get(source)
+        return range(spool.first() if taken is None else taken + 1, spool.last() + 1)
 
     @property
     def sent_bytes(self) -> int:
@@ -145,7 +147,7 @@ class Inbox:
 
     def settle_all(self) -> None:
         """The stream has taken in everything, and no batch is under way."""
-        self.settle(self._last)
+        self.settle(self.last)
 
     def settle(self, number: int) -> None:
         """Manifests up to `number` were taken in by batches that have ended for good. Delete them but for the newest,
@@ -156,6 +158,11 @@ class Inbox:
             self._kept.append(settled)
         while len(self._kept) + len(self._published) > KEPT_MANIFESTS and self._kept:
             (self.folder / f"{self._kept.popleft():012d}.json").unlink(missing_ok=True)
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest manifest that is still there, or of the next one."""
+        return self._kept[0] if self._kept else self._published[0][0] if self._published else self.last + 1
 
     def _manifests(self) -> list[AnyPath]:
         return sorted(self.folder.glob("[0-9]*.json"))

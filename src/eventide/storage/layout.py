@@ -6,7 +6,7 @@ owners/                      the same, in a store that has no locks: who has it,
 migration.json, before/      while streams begin anew: the catalog and the streams that they take the place of
 handover/                    rows of streams that have begun anew, on their way to sinks
 tables/NAME/                 versions of a table that is looked up
-sources/NAME/                rows written with db.write, one Arrow file per call
+sources/NAME/                rows written with db.write, one Arrow file per call; in time a thousand calls in one
 streams/NAME$1, NAME$2, ...  inner streams: parts of its query that keep state; each folder is like that of a stream
 streams/NAME/plan.json       what the stream means, its number of shards, and which batch ran under which text
 streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream should take in

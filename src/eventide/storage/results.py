@@ -32,6 +32,7 @@ OUTPUT_OP = "__op"  # int32, of main rows of a change log: -1 for one that is ta
 ROWS_OUT = "rows_out"  # an event: how many rows left the stream
 OUTPUT_TIME = "__rowtime"  # int64, of main rows: the event time of a row that leaves, which goes with it unseen
 KINDS = ("main", "side")
+_LARGE = 1 << 20  # bytes of a table that several threads compress
 _MOST_CACHED = 64 << 20  # bytes of rows that were read before
 
 
@@ -263,7 +264,8 @@ class Results:
     def write_table(self, name: str, table: pa.Table) -> Part:
         """A file of rows, durable when it returns; it counts once an account names it."""
         path = self.folder / name
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        is_large = table.nbytes > _LARGE
+        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=is_large)  # else waiting for one takes longer
         with replacing(path) as temporary, pa.OSFile(str(temporary), "wb") as file:
             with pa.ipc.new_file(file, table.schema, options=options) as writer:
                 writer.write_table(table)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from eventide.tasks.expressions import WHOLE
@@ -60,6 +60,11 @@ class Layout:
     slots: tuple[Slot, ...]
     tail: bytes
     objects: frozenset[Path] = frozenset()
+
+    @property
+    def without_sizes(self) -> Layout:
+        """For a few lines: in each of them another quote may stand where the text of the first line ends."""
+        return replace(self, slots=tuple(replace(slot, size=None) for slot in self.slots))
 
 
 def layout_of(line: bytes, columns: tuple[tuple[str, str], ...]) -> Layout | None:

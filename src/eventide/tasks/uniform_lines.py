@@ -63,10 +63,10 @@ def sorted_lines(
 
 
 def read_again(columns: Columns, block: bytes, alike: Alike, chosen: Mask) -> pa.Table:
-    """All columns of some of the rows."""
+    """All columns of some of the rows, which are known to have the layout."""
     begins = alike.places[chosen].tolist()
     text = b"".join([block[begin : block.find(b"\n", begin) + 1] for begin in begins])
-    return walked(Lines(text), None, alike.layout, columns, {name for name, _ in columns}).rows
+    return walked(Lines(text), None, alike.layout.without_sizes, columns, {name for name, _ in columns}).rows
 
 
 def _read(

@@ -20,7 +20,7 @@ from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.storage.inbox import MANIFEST, SPARK_SCHEMA, STREAM_KINDS
 from eventide.storage.paths import AnyPath
-from eventide.storage.spool import Spool, read_rows
+from eventide.storage.spool import Spool
 from eventide.tasks.early_shedding import EarlyShedding, Kept
 from eventide.tasks.surveying import left_out_seq
 
@@ -43,7 +43,7 @@ class Expand:
         spool, payloads = Spool(self.folder), SHED_PAYLOADS  # of a task: an item may hold a few rows only
         for batch in batches:
             for entry in batch.to_pylist():
-                table = read_rows(spool.rows_path(entry["number"]))
+                table = spool.rows(entry["number"])
                 seq = pc.add(table["seq"], entry["number"] << 32)
                 rows = pa.table([seq, table["received_at"], table["row"]], schema=_EXPANDED_ARROW)
                 found = None if self.shedding is None else self.shedding.kept(rows["seq"], entry["now"], payloads)
