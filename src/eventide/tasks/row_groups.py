@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from eventide.errors import SourceError
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import TYPES
+from eventide.tasks.file_content import readable_by_arrow
 from eventide.tasks.json_lines import Piece
 
 _WIDER = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
@@ -24,7 +25,7 @@ class RowGroups:
 
     def read(self, part: FileRange) -> Iterator[Piece]:
         """The row groups whose middle lies in this range."""
-        with pq.ParquetFile(part.path) as file:
+        with pq.ParquetFile(readable_by_arrow(part)) as file:
             there = {field.name.lower(): field.name for field in file.schema_arrow}
             names = [there[name.lower()] for name, _ in self.columns if name.lower() in there]
             before = 0
