@@ -50,7 +50,7 @@ test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, r
 	@$(MAKE) --no-print-directory test-versions
 
 test-cluster: setup ## a real standalone cluster on this machine: a master, two workers, and what may go wrong with them
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m cluster tests/cluster $(PYTEST_ARGS)
+	@$(WITH_JAVA) scripts/s3.sh && $(BIN)/python -m pytest -m cluster tests/cluster $(PYTEST_ARGS)
 
 test-versions: setup ## the core transcripts on the oldest and the newest Spark, in environments of their own; VERSIONS="4.1.1 4.3.0"
 	@$(WITH_JAVA) PYTHON=$(BIN)/python scripts/versions.sh $(VERSIONS)

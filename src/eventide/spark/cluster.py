@@ -192,7 +192,7 @@ def _answering(question: Question, seconds: float) -> Callable[[Iterable[int]], 
         for path in paths:
             try:
                 path.stat()
-            except OSError as error:
+            except Exception as error:  # of the system, or of what a store needs
                 problems[str(path)] = str(error)
         time.sleep(seconds)
         yield socket.gethostname(), version(), problems
