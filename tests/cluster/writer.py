@@ -38,15 +38,10 @@ def main(folder: Path, master: str) -> None:
     (folder / EVENTS).mkdir(exist_ok=True)
     log = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (folder / EVENTS).as_uri()}
     log |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
-    given = os.environ
-    checkpoint, more = (
-        given.get("WRITER_CHECKPOINT") or folder / "checkpoint",
-        json.loads(given.get("WRITER_CONF", "{}")),
-    )
-    names, batches = (
-        tuple(given.get("WRITER_NAMES", " ".join(NAMES)).split()),
-        int(given.get("WRITER_BATCHES", BATCHES)),
-    )
+    checkpoint = os.environ.get("WRITER_CHECKPOINT") or folder / "checkpoint"
+    more = json.loads(os.environ.get("WRITER_CONF", "{}"))
+    names = tuple(os.environ.get("WRITER_NAMES", " ".join(NAMES)).split())
+    batches = int(os.environ.get("WRITER_BATCHES", BATCHES))
     with eventide.connect(checkpoint, master=master, conf={**CONF, **SPECULATION, **log, **more}) as db:
         say("open")
         found = scenarios.run(folder, batches, None, db, say, names)
