@@ -29,6 +29,7 @@ TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
+DATE = "date"  # a column of dates can be read and passed on, and has no expressions here
 WHOLE = ("tinyint", "smallint", "int", "bigint")  # from narrow to wide
 
 

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from eventide.errors import SourceError
 from eventide.tasks.byte_ranges import FileRange
-from eventide.tasks.expressions import TYPES
 from eventide.tasks.file_content import readable_by_arrow
 from eventide.tasks.json_lines import Piece
+from eventide.tasks.struct_types import arrow_type
 
 _WIDER = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
 
@@ -44,7 +44,7 @@ class RowGroups:
             if name.lower() in there:
                 arrays.append(_as(rows[there[name.lower()]].combine_chunks(), type, name, path))
             else:
-                arrays.append(pa.nulls(rows.num_rows, TYPES[type]))
+                arrays.append(pa.nulls(rows.num_rows, arrow_type(type)))
         return pa.table(arrays, names=[name for name, _ in self.columns])
 
 
@@ -60,7 +60,7 @@ def _middle(group: pq.RowGroupMetaData) -> int:
 
 def _as(values: pa.Array, type: str, name: str, path: str) -> pa.Array:
     """The values in the declared type, if that loses nothing."""
-    held, wanted = values.type, TYPES[type]
+    held, wanted = values.type, arrow_type(type)
     if held == wanted:
         return values
     widens = held in _WIDER and wanted in _WIDER and _WIDER[held] < _WIDER[wanted]

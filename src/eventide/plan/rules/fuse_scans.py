@@ -17,7 +17,7 @@ from eventide.plan.fusion import scan_stages, too_deep
 from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
 from eventide.storage.stores import HDFS, SCHEMES
-from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
+from eventide.tasks.expressions import DATE, TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 from eventide.tasks.struct_types import arrow_type
 
@@ -81,7 +81,7 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
 def _is_read(source: Source, type: str) -> bool:
     if source.options.get("format", "json") == "json":
         return arrow_type(type) is not None
-    return type in TYPES
+    return type in TYPES or (type == DATE and source.connector == "files")
 
 
 def _packed(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:
