@@ -126,7 +126,7 @@ def local_path(path: str) -> str:
     local = re.sub(r"^file:(//)?(?=/)", "", path)
     if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*:/", local):
         raise OptionError(
-            f"target_latency is for folders of a local or mounted file system, not for {path}",
+            f"target_latency is for folders that are local, mounted, or in s3a:// or hdfs://, not for {path}",
             help="leave target_latency out, and bound batches with max_files_per_batch",
         )
     return os.path.abspath(local)
