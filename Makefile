@@ -12,7 +12,7 @@ PURE_TESTS := tests/sql tests/kernels tests/properties tests/eventtime tests/tes
 
 # A recipe that needs Spark starts with this: JAVA_HOME of a Java 17 or newer, installed if need be.
 WITH_JAVA := JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
-# The tests of the postgres sink, of kafka and of s3a:// are skipped where no server is available.
+# The tests of the postgres sink, of kafka, of s3a:// and of hdfs:// are skipped where no server is available.
 WITH_SERVERS := scripts/postgres.sh && scripts/kafka.sh && scripts/s3.sh &&
 
 .PHONY: help setup demo demo-overload test test-slow test-cluster test-versions test-pure lint clean \
@@ -46,11 +46,11 @@ test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, 
 
 test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and row by row
 	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime tests/admission
-	@$(WITH_JAVA) $(WITH_SERVERS) scripts/registry.sh && $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_SERVERS) scripts/hdfs.sh && scripts/registry.sh && $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 	@$(MAKE) --no-print-directory test-versions
 
 test-cluster: setup ## a real standalone cluster on this machine: a master, two workers, and what may go wrong with them
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m cluster tests/cluster $(PYTEST_ARGS)
+	@$(WITH_JAVA) scripts/s3.sh && $(BIN)/python -m pytest -m cluster tests/cluster $(PYTEST_ARGS)
 
 test-versions: setup ## the core transcripts on the oldest and the newest Spark, in environments of their own; VERSIONS="4.1.1 4.3.0"
 	@$(WITH_JAVA) PYTHON=$(BIN)/python scripts/versions.sh $(VERSIONS)

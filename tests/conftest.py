@@ -11,6 +11,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from eventide.database import Database
+    from tests.connectors.hdfs_server import HdfsServer
     from tests.connectors.s3_server import S3Server
 
 # No test runs long enough for Java's second compiler to pay off: without it a query takes a quarter less CPU, the start
@@ -66,4 +67,15 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     if not s3_server.is_there():
         pytest.skip(s3_server.MISSING)
     with s3_server.running_s3(tmp_path_factory.mktemp("s3") / "log") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    """HDFS; what is stored there is gone at the end."""
+    from tests.connectors import hdfs_server
+
+    if not hdfs_server.is_there():
+        pytest.skip(hdfs_server.MISSING)
+    with hdfs_server.running_hdfs(tmp_path_factory.mktemp("hdfs")) as server:
         yield server

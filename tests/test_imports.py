@@ -24,13 +24,16 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "eventtime": ({"errors"}, set()),
     "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy"}),
     "tasks": (
-        {"admission", "errors", "eventtime", "kernels", "storage.paths", "storage.results"},
+        {"admission", "errors", "eventtime", "kernels", "storage.paths", "storage.results", "storage.stores"},
         {"pyarrow", "numpy", "sqlglot"},
     ),
-    "plan": ({"admission.options", "errors", "eventtime", "kernels", "tasks"} | DECLARED, {"pyarrow", "sqlglot"}),
+    "plan": (
+        {"admission.options", "errors", "eventtime", "kernels", "storage.stores", "tasks"} | DECLARED,
+        {"pyarrow", "sqlglot"},
+    ),
     "sql": ({"admission.options", "errors", "eventtime", "plan", "secrets"} | DECLARED, {"sqlglot"}),
     "fluent": ({"admission.options", "connectors", "errors", "eventtime", "plan", "sql", "spark"}, {"sqlglot"}),
-    "storage": ({"errors", "eventtime", "kernels"}, {"pyarrow"}),
+    "storage": ({"errors", "eventtime", "kernels"}, {"pyarrow", "hdfs_native"}),
     "admission": ({"errors", "eventtime", "kernels", "storage"}, {"numpy", "pyarrow"}),
     "connectors": (
         {"admission", "errors", "eventtime", "kernels", "plan", "result", "secrets", "storage", "tasks"},

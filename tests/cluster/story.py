@@ -30,10 +30,11 @@ SLOW_SECONDS = 5.0
 
 @dataclass
 class Story:
-    """On one checkpoint. `done` are the faults, in their order."""
+    """On one checkpoint. `done` are the faults, in their order; `variables` are of the writer's environment."""
 
     cluster: Cluster
     folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     _slow: threading.Thread | None = None
 
@@ -87,7 +88,7 @@ class Story:
                 stderr=errors,
                 text=True,
                 cwd=ROOT,
-                env={**os.environ, **QUICK_JAVA},
+                env={**os.environ, **QUICK_JAVA, **self.variables},
             )
         threading.Thread(target=_listen, args=(writer, lines), daemon=True).start()
         try:

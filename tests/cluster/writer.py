@@ -1,11 +1,14 @@
 """A driver that writes and ticks on a cluster, made to be disturbed: `python -m tests.cluster.writer FOLDER MASTER`.
 
-It goes on where the checkpoint in FOLDER stands, says what it does, and leaves its outcome in FOLDER.
+It goes on where the checkpoint in FOLDER stands, says what it does, and leaves its outcome in FOLDER. The environment
+may name another place for the checkpoint, WRITER_CHECKPOINT, more settings of Spark's as JSON, WRITER_CONF, which
+streams there are, WRITER_NAMES, and how many batches, WRITER_BATCHES.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -35,9 +38,13 @@ def main(folder: Path, master: str) -> None:
     (folder / EVENTS).mkdir(exist_ok=True)
     log = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (folder / EVENTS).as_uri()}
     log |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
-    with eventide.connect(folder / "checkpoint", master=master, conf={**CONF, **SPECULATION, **log}) as db:
+    checkpoint = os.environ.get("WRITER_CHECKPOINT") or folder / "checkpoint"
+    more = json.loads(os.environ.get("WRITER_CONF", "{}"))
+    names = tuple(os.environ.get("WRITER_NAMES", " ".join(NAMES)).split())
+    batches = int(os.environ.get("WRITER_BATCHES", BATCHES))
+    with eventide.connect(checkpoint, master=master, conf={**CONF, **SPECULATION, **log, **more}) as db:
         say("open")
-        found = scenarios.run(folder, BATCHES, None, db, say, NAMES)
+        found = scenarios.run(folder, batches, None, db, say, names)
     write_json(folder / OUTCOME, json.loads(json.dumps(found)))
     say("done")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import time
@@ -58,6 +59,10 @@ class S3Server:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def requests(self) -> int:
+        """How many it has answered so far."""
+        return len(re.findall(r'"[A-Z]+ /[^"]* HTTP/1', self._log.read_text()))
 
     @property
     def files(self) -> fs.S3FileSystem:

@@ -128,8 +128,8 @@ def test_a_file_that_has_gone_stops_the_stream_and_is_named(spark: SparkSession,
 
 
 def test_a_path_that_only_spark_can_read_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="s3a://bucket/in"):
-        lines(spark, "s3a://bucket/in", SECOND, tmp_path)
+    with pytest.raises(OptionError, match="gs://bucket/in"):
+        lines(spark, "gs://bucket/in", SECOND, tmp_path)
 
 
 def reader_processes() -> list[psutil.Process]:

@@ -1,4 +1,4 @@
-"""Files in an object store, read by Spark and written by the sink: a real S3 interface, and a Spark with its jars."""
+"""Files in a store, read by tasks or by Spark and written by the sink: a real S3 interface, a real HDFS."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import pytest
 
 from eventide.connectors.files.objects import ObjectsSink
 from eventide.errors import OptionError, SinkError
+from eventide.storage.paths import remote_path
+from tests.connectors.hdfs_server import HdfsServer
 from tests.connectors.s3_server import S3Server
 
 ROWS = pa.table({"k": ["a", "b"], "v": [1, 2]})
@@ -36,11 +38,6 @@ def objects(server: S3Server, place: str) -> dict[str, bytes]:
         for info in found
         if info.type == fs.FileType.File
     }
-
-
-def put(server: S3Server, path: str, text: str) -> None:
-    with server.files.open_output_stream(path) as stream:
-        stream.write(text.encode())
 
 
 def test_a_batch_is_one_object_and_replaces_itself(reached: S3Server) -> None:
@@ -82,38 +79,62 @@ def test_what_an_object_store_cannot_do_is_refused() -> None:
 PROGRAM = """
 import json, sys
 import eventide
+from eventide.storage.atomic import read_json
+from eventide.storage.layout import Layout
+from pathlib import Path
 
-settings, bucket, checkpoint = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
+settings, place, checkpoint, fused = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 with eventide.connect(checkpoint, conf=settings, master="local[2]") as db:
     db.execute(f'''
         CREATE SOURCE IF NOT EXISTS s (day STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms)
-        WITH ('connector' = 'files', 'path' = 's3a://{bucket}/in');
-        CREATE STREAM IF NOT EXISTS o AS SELECT day, v FROM s;
-        CREATE SINK IF NOT EXISTS out FROM o WITH ('connector' = 'files', 'path' = 's3a://{bucket}/out')
+        WITH ('connector' = 'files', 'path' = '{place}/in');
+        CREATE STREAM IF NOT EXISTS o WITH ('fused_scan' = '{fused}') AS SELECT day, v FROM s;
+        CREATE SINK IF NOT EXISTS out FROM o WITH ('connector' = 'files', 'path' = '{place}/out')
     ''')
     db.tick()
-    print(json.dumps({"explained": db.explain("o"), "errors": [row["error_detail"] for row in db.side_output("o")]}))
+    print(json.dumps({
+        "fused": read_json(Layout(Path(checkpoint)).plan("o"))["fused"],
+        "explained": db.explain("o"),
+        "errors": [row["error_detail"] for row in db.side_output("o")],
+        "rows": db.spark.read.json(f"{place}/out").count(),
+    }))
 """
 
 
+@pytest.fixture(params=["s3a", "hdfs"])
+def place(request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
+    """A folder of a store, and what Spark must be told of it."""
+    if request.param == "s3a":
+        reached: S3Server = request.getfixturevalue("reached")
+        return f"s3a://{reached.new_bucket()}", reached.spark_settings
+    hdfs: HdfsServer = request.getfixturevalue("hdfs")
+    return hdfs.new_folder(), {}
+
+
 @pytest.mark.slow
-def test_a_stream_from_a_bucket_to_a_bucket_goes_on_after_a_restart(reached: S3Server, tmp_path: Path) -> None:
-    bucket = reached.new_bucket()
+@pytest.mark.parametrize("fused", ["true", "false"])
+def test_a_stream_from_a_store_to_a_store_goes_on_after_a_restart(
+    place: tuple[str, dict[str, str]], fused: str, tmp_path: Path
+) -> None:
+    uri, settings = place
+    folder = remote_path(uri, settings)
     root = Path(__file__).parent.parent.parent
 
     def run() -> dict[str, Any]:
-        command = [sys.executable, "-c", PROGRAM, json.dumps(reached.spark_settings), bucket, str(tmp_path / "c")]
-        environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+        command = [sys.executable, "-c", PROGRAM, json.dumps(settings), uri, str(tmp_path / "c"), fused]
+        paths = [str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert ended.returncode == 0, ended.stderr[-3000:]
         told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
         return told
 
-    put(reached, f"{bucket}/in/day=1/a.json", '{"v": 1, "ts": 1000}\nnonsense\n')
+    (folder / "in" / "day=1" / "a.json").write_bytes(b'{"v": 1, "ts": 1000}\nnonsense\n')
     first = run()
-    assert first["errors"] == ["nonsense"]
-    assert "the files are not on a local or mounted file system" in first["explained"]
-    put(reached, f"{bucket}/in/day=2%2F3/b.json", '{"v": 2, "ts": 1000}')
-    run()
-    rows = [json.loads(line) for content in objects(reached, f"{bucket}/out").values() for line in content.splitlines()]
+    assert first["errors"] == ["nonsense"] and first["fused"] == [fused == "true"]
+    assert ("fused_scan is false" in first["explained"]) == (fused == "false")
+    (folder / "in" / "day=2%2F3" / "b.json").write_bytes(b'{"v": 2, "ts": 1000}')
+    assert run()["rows"] == 2
+    written = [path.read_bytes() for path in (folder / "out").iterdir()]
+    rows = [json.loads(line) for content in written for line in content.splitlines()]
     assert sorted((row["day"], row["v"]) for row in rows) == [("1", 1), ("2/3", 2)]

@@ -1,5 +1,5 @@
-"""kill -9 of the driver with its checkpoint in an object store, or in a folder that is mounted: the outcome is that of
-a run that nobody disturbed, as with a folder of the disk.
+"""kill -9 of the driver with its checkpoint in an object store, in HDFS, or in a folder that is mounted: the outcome is
+that of a run that nobody disturbed, as with a folder of the disk.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from eventide.storage.paths import remote_path
+from tests.connectors.hdfs_server import HdfsServer
 from tests.connectors.s3_server import S3Server
 from tests.recovery import scenarios
 from tests.recovery.killer import Killer, Plan
@@ -64,6 +65,14 @@ def test_in_an_object_store(s3: S3Server, tmp_path: Path) -> None:
     kept = remote_path(place, s3.spark_settings)
     assert (kept / "catalog.json").exists() and list((kept / "owners").glob("*.json")) == []
     assert not any(b"secret-of-tests" in path.read_bytes() for path in kept.rglob("*.json") if path.is_file())
+
+
+def test_in_hdfs(hdfs: HdfsServer, tmp_path: Path) -> None:
+    place = f"{hdfs.new_folder()}/app"
+    check(killed(tmp_path, {"WRITER_CHECKPOINT": place, "WRITER_CONF": "{}"}))
+    assert not (tmp_path / "checkpoint").exists()
+    kept = remote_path(place, {})
+    assert (kept / "catalog.json").exists() and list((kept / "owners").glob("*.json")) == []
 
 
 def test_in_a_folder_that_is_mounted(mounted: Path, tmp_path: Path) -> None:

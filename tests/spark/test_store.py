@@ -1,4 +1,4 @@
-"""A stream with its checkpoint in an object store gives what it gives with a folder, over restarts and moves."""
+"""A stream with its checkpoint in a store gives what it gives with a folder, over restarts and moves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from eventide.storage.paths import AnyPath, RemotePath, listed, remote_path
+from tests.connectors.hdfs_server import HdfsServer
 from tests.connectors.s3_server import S3Server
 from tests.spark.store_story import ROWS
 
@@ -52,3 +53,14 @@ def test_a_store_and_a_folder_give_the_same_and_a_copy_goes_on_in_a_store(s3: S3
     assert isinstance(kept, RemotePath)
     assert listed(kept / "streams" / "wide" / "results", "[0-9]*.parts/*.arrow"), "tasks have written nothing"
     assert (kept / "streams" / "counted" / "scans" / "0" / "files.log").exists()
+
+
+def test_hdfs_and_a_folder_give_the_same(hdfs: HdfsServer, tmp_path: Path) -> None:
+    local = [run(str(tmp_path / "checkpoint"), {}, tmp_path / "data", step) for step in (1, 2)]
+    (tmp_path / "data" / "logs" / "2.json").unlink()
+    place = f"{hdfs.new_folder()}/app"
+    assert [run(place, {}, tmp_path / "data", step) for step in (1, 2)] == local
+    kept = remote_path(place, {})
+    assert listed(kept / "streams" / "wide" / "results", "[0-9]*.parts/*.arrow"), "tasks have written nothing"
+    assert (kept / "streams" / "counted" / "scans" / "0" / "files.log").exists()
+    assert not [path for path in kept.rglob("*.tmp") if path.name.startswith(".")], "what was written is half there"

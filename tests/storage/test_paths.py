@@ -49,6 +49,11 @@ def test_files_are_found_by_their_names(folder: AnyPath) -> None:
     assert sorted(path.name for path in (folder / "streams").iterdir()) == ["b", "b$1"]
 
 
+def test_a_name_changes_nothing_about_what_is_written(folder: AnyPath) -> None:
+    write_bytes(folder / "one.gz", b"plain")
+    assert (folder / "one.gz").stat().st_size == 5 and (folder / "one.gz").read_bytes() == b"plain"
+
+
 def test_files_and_folders_are_deleted(folder: AnyPath) -> None:
     for name in ("a/one", "a/b/two", "ab/three"):
         write_bytes(folder / name, b"x")
@@ -109,20 +114,20 @@ def test_a_folder_that_was_set_aside_comes_back_whole(folder: AnyPath) -> None:
 
 
 def test_a_copy_that_was_cut_short_does_not_take_the_place_of_what_was_copied(
-    remote: RemotePath, monkeypatch: pytest.MonkeyPatch
+    objects: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("plan.json", "spark/offsets/0"):
-        write_bytes(remote / "streams" / "o" / name, name.encode())
+        write_bytes(objects / "streams" / "o" / name, name.encode())
 
     def dies(self: RemotePath, content: bytes) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(RemotePath, "write_bytes", dies)  # everything is copied, and nobody says so
-        set_aside(remote / "streams" / "o", remote / "before" / "o")
-    (remote / "before" / "o" / "plan.json").unlink()
-    put_back(remote / "before" / "o", remote / "streams" / "o")
-    assert sorted(path.name for path in (remote / "streams" / "o").rglob("*") if path.is_file()) == ["0", "plan.json"]
+        set_aside(objects / "streams" / "o", objects / "before" / "o")
+    (objects / "before" / "o" / "plan.json").unlink()
+    put_back(objects / "before" / "o", objects / "streams" / "o")
+    assert sorted(path.name for path in (objects / "streams" / "o").rglob("*") if path.is_file()) == ["0", "plan.json"]
 
 
 def test_nothing_is_written_or_deleted_by_a_process_that_has_lost_its_checkpoint(remote: RemotePath) -> None:

@@ -12,6 +12,7 @@ import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,9 @@ class Executors:
             if "://" not in path:
                 self.need_folder(f"the folder of source {source.name}", Path(re.split(r"[^/]*[*?{\\[]", path)[0]))
         formats = _OF_FORMATS.get(source.options.get("format", ""), ())
-        for module in (*_OF_CONNECTORS.get(source.connector, ()), *formats):
+        is_in_hdfs = source.options.get("path", "").startswith("hdfs://") and find_spec("hdfs_native") is not None
+        stores = ("hdfs_native",) if is_in_hdfs else ()  # where the driver lacks it, Spark reads
+        for module in (*_OF_CONNECTORS.get(source.connector, ()), *formats, *stores):
             if module not in self._seen:
                 self._need_modules([module])
 
@@ -192,7 +195,7 @@ def _answering(question: Question, seconds: float) -> Callable[[Iterable[int]], 
         for path in paths:
             try:
                 path.stat()
-            except OSError as error:
+            except Exception as error:  # of the system, or of what a store needs
                 problems[str(path)] = str(error)
         time.sleep(seconds)
         yield socket.gethostname(), version(), problems

@@ -33,7 +33,8 @@ def need_store(spark: SparkSession, folder: AnyPath) -> None:
                 help="give it hadoop-aws of its own version of Hadoop, by the setting spark.jars.packages or "
                 "spark.jars (docs/checkpoints.md)",
             ) from None
+        of = "fs.s3a" if folder.store.scheme == S3 else "dfs"
         raise EnvironmentError(
             f"Spark cannot read {folder}, which this process can: {first_sentence(error)}",
-            help="the settings spark.hadoop.fs.s3a.* say where it is and with what credentials (docs/checkpoints.md)",
+            help=f"the settings spark.hadoop.{of}.* say where it is and with what credentials (docs/checkpoints.md)",
         ) from None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eventide.errors import OptionError
 from eventide.storage.paths import AnyPath, RemotePath, remote_path
+from eventide.storage.stores import S3
 
 
 def checkpoint_path(checkpoint: str | Path, settings: Mapping[str, str] | None = None) -> AnyPath:
@@ -20,13 +21,16 @@ def checkpoint_folder(checkpoint: str | Path, settings: Mapping[str, str]) -> An
     found = checkpoint_path(checkpoint, settings)
     if isinstance(found, RemotePath):
         try:
-            problem = None if found.root.exists() else f"there is no {found.root}"
+            problem = (
+                None if RemotePath(found.store.impatient(), found.root.key).exists() else f"there is no {found.root}"
+            )
         except OSError as error:
             problem = str(error)
         if problem is not None:
+            what = "the bucket" if found.store.scheme == S3 else "the cluster"
             raise OptionError(
                 f"the checkpoint {found} cannot be reached: {problem}",
-                help="see that the bucket is there, and that the address and the credentials are right "
+                help=f"see that {what} is there, and that the address and the credentials are right "
                 "(docs/checkpoints.md)",
             )
         return found

@@ -2,7 +2,7 @@
 methods as far as a checkpoint needs them.
 
 What is written to a store is there as a whole or not at all, and replaces what was there: for an object store that is
-what a PUT does. Nothing is ever renamed or appended to.
+what a PUT does, for HDFS see `storage.hdfs`. Nothing is ever appended to.
 """
 
 from __future__ import annotations
@@ -104,7 +104,11 @@ class RemotePath:
         return Stat(info.size or 0, info.mtime_ns or 0)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        yield from (self / PurePosixPath(info.path).name for info in self._listed() if self._is_below(info))
+        yield from (path for path, _ in self.entries())
+
+    def entries(self) -> Iterator[tuple[RemotePath, fs.FileInfo]]:
+        """What is in a folder, with what the store tells of it by the way."""
+        yield from ((self / PurePosixPath(info.path).name, info) for info in self._listed() if self._is_below(info))
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         first, _, rest = pattern.partition("/")
@@ -126,8 +130,12 @@ class RemotePath:
 
     # Content --------------------------------------------------------------------------------------------------
 
+    def open(self) -> Any:
+        """The content, to be read in any place."""
+        return self.store.files().open_input_file(self._place)
+
     def read_bytes(self) -> bytes:
-        with self.store.files().open_input_stream(self._place) as file:
+        with self.store.files().open_input_stream(self._place, compression=None) as file:
             content: bytes = file.read()
             return content
 
@@ -136,7 +144,7 @@ class RemotePath:
 
     def read_buffer(self) -> Any:
         """The content without a copy, as Arrow has it."""
-        with self.store.files().open_input_file(self._place) as file:
+        with self.open() as file:
             return file.read_buffer()
 
     def write_bytes(self, content: bytes) -> None:
@@ -147,9 +155,7 @@ class RemotePath:
     def create(self) -> Any:
         """A file to write to. It is there when it is closed; one that a process leaves open when it dies never is."""
         self._check()
-        if self.store.scheme != S3:
-            self.store.files().create_dir(str(PurePosixPath(self._place).parent), recursive=True)
-        return self.store.files().open_output_stream(self._place)
+        return self.store.files().open_output_stream(self._place, compression=None)  # whatever it is called
 
     def upload(self, local: Path) -> None:
         """Put the content of a file of this machine here."""
@@ -175,14 +181,19 @@ class RemotePath:
             if not missing_ok:
                 raise
 
+    def rename(self, target: RemotePath) -> None:
+        """Move a folder with everything below, at once; no object store can."""
+        self._check()
+        target._check()
+        target.parent.mkdir()
+        self.store.files().move(self._place, target._place)
+
     def copy_tree(self, target: RemotePath) -> None:
         """Copy everything below to another place of the same store."""
         for path in list(self.rglob("*")):
             if path.is_file():
                 to = RemotePath(self.store, target.key / path.key.relative_to(self.key))
                 to._check()
-                if self.store.scheme != S3:
-                    self.store.files().create_dir(str(PurePosixPath(to._place).parent), recursive=True)
                 self.store.files().copy_file(path._place, to._place)
 
     def remove_tree(self, ignore_errors: bool = True) -> None:
@@ -266,11 +277,14 @@ def make_folder(folder: AnyPath) -> None:
 
 
 def set_aside(folder: AnyPath, aside: AnyPath) -> None:
-    """Move a folder. A store cannot do that at once: everything is copied, then it is said that all of it is there, and
-    only then the folder is deleted.
+    """Move a folder. An object store cannot do that at once: everything is copied, then it is said that all of it is
+    there, and only then the folder is deleted.
     """
     if isinstance(folder, Path) or isinstance(aside, Path):
         Path(str(folder)).rename(Path(str(aside)))
+        return
+    if folder.store.scheme != S3:
+        folder.rename(aside)
         return
     folder.copy_tree(aside)
     _whole(aside).write_bytes(b"")
@@ -283,6 +297,11 @@ def put_back(aside: AnyPath, folder: AnyPath) -> None:
         if aside.exists():
             remove_tree(folder)
             Path(str(aside)).rename(Path(str(folder)))
+        return
+    if folder.store.scheme != S3:
+        if aside.exists():
+            folder.remove_tree(ignore_errors=False)
+            aside.rename(folder)
         return
     if _whole(aside).exists():
         folder.remove_tree(ignore_errors=False)

@@ -1,18 +1,19 @@
 """Stores that are no folder of this machine, and how they are reached: `s3a://bucket/…`, `hdfs://host/…`.
 
 What a store needs besides the usual places (environment variables, profiles, roles) comes from Spark's own settings,
-`spark.hadoop.fs.s3a.*`. It is sent to tasks with what they do, never shown, and never written to a checkpoint.
+`spark.hadoop.fs.s3a.*` and `spark.hadoop.dfs.*`. It is sent to tasks with what they do, never shown, and never written
+to a checkpoint.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from eventide.errors import EnvironmentError, OptionError
+from eventide.errors import OptionError
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -28,6 +29,9 @@ _ARGUMENTS = {
     "endpoint": "endpoint_override",
     "endpoint.region": "region",
 }
+_HADOOP = "spark.hadoop."
+_OF_HDFS = ("dfs.", "fs.defaultFS", "hadoop.security.")  # settings of Hadoop's that say how a cluster is reached
+_ATTEMPTS = "dfs.client.failover.max.attempts"
 _ENDPOINTS, _REGIONS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -37,10 +41,16 @@ class Store:
 
     scheme: str
     authority: str
-    arguments: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of Arrow's; credentials among them
+    arguments: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of its client; credentials among them
 
     def files(self) -> fs.FileSystem:
         return _files(self)
+
+    def impatient(self) -> Store:
+        """The same, for a first look: a cluster that does not answer is not asked for minutes."""
+        if self.scheme != HDFS or _ATTEMPTS in dict(self.arguments):
+            return self
+        return replace(self, arguments=(*self.arguments, (_ATTEMPTS, "3")))
 
     def spark_settings(self) -> dict[str, str]:
         """What Spark must be told to reach the same store: where it is, if it is not Amazon's. Credentials it finds by
@@ -69,7 +79,13 @@ def store_of(uri: str, settings: Mapping[str, str]) -> Store:
         )
     if scheme == S3 and not authority:
         raise OptionError(f"{uri} names no bucket", help="write s3a://bucket/folder")
-    return Store(scheme, authority, tuple(sorted(_arguments(authority, settings).items())) if scheme == S3 else ())
+    found = _arguments(authority, settings) if scheme == S3 else _of_hdfs(settings)
+    return Store(scheme, authority, tuple(sorted(found.items())))
+
+
+def _of_hdfs(settings: Mapping[str, str]) -> dict[str, str]:
+    hadoop = {name.removeprefix(_HADOOP): value for name, value in settings.items() if name.startswith(_HADOOP)}
+    return {name: value for name, value in hadoop.items() if name.startswith(_OF_HDFS)}
 
 
 def _arguments(bucket: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -97,11 +113,6 @@ def _files(store: Store) -> fs.FileSystem:
 
     if store.scheme == S3:
         return fs.S3FileSystem(allow_delayed_open=True, background_writes=False, **dict(store.arguments))
-    host, _, port = store.authority.partition(":")
-    try:
-        return fs.HadoopFileSystem(host or "default", int(port or 0))
-    except OSError as error:
-        raise EnvironmentError(
-            f"hdfs://{store.authority} cannot be reached: {error}",
-            help="Arrow needs libhdfs and Hadoop's jars: set HADOOP_HOME, and CLASSPATH to `hadoop classpath --glob`",
-        ) from None
+    from eventide.storage.hdfs import hdfs_files
+
+    return hdfs_files(store.authority, dict(store.arguments))

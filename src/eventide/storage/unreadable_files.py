@@ -4,10 +4,9 @@ a deleted file that could have been read never is.
 
 from __future__ import annotations
 
-import os
-
 from eventide.storage.atomic import read_json, write_json
-from eventide.storage.paths import AnyPath
+from eventide.storage.paths import AnyPath, path_in
+from eventide.storage.stores import Store
 
 
 class UnreadableFiles:
@@ -19,9 +18,9 @@ class UnreadableFiles:
         if path not in known:
             write_json(self._path, [*known, path])
 
-    def gone(self) -> set[str]:
+    def gone(self, store: Store | None = None) -> set[str]:
         """Those that are not there any more."""
-        return {path for path in self._names() if not os.path.exists(path)}
+        return {path for path in self._names() if not path_in(path, store).exists()}
 
     def _names(self) -> list[str]:
         return read_json(self._path) or []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from eventide.storage.stores import Store
 
 COMPRESSED = (".gz", ".bz2", ".zst")
 _LEAST = 1 << 20  # bytes per task: below this, starting another task costs more than it gains
@@ -11,13 +13,16 @@ _LEAST = 1 << 20  # bytes per task: below this, starting another task costs more
 
 @dataclass(frozen=True)
 class FileRange:
-    """`length` bytes from `start`; `number` is the file's place among all files of the stream."""
+    """`length` bytes from `start`; `number` is the file's place among all files of the stream. Without a store it is
+    one of this machine.
+    """
 
     path: str
     number: int
     modified: int  # microseconds
     start: int
     length: int
+    store: Store | None = None
 
     @property
     def is_compressed(self) -> bool:
@@ -49,6 +54,6 @@ def _cut(file: FileRange, room: int, share: int) -> Iterator[FileRange]:
         length = min(room if room > 0 else share, end - start)
         if end - start - length < share // 8:
             length = end - start  # leave no tiny remainder
-        yield FileRange(file.path, file.number, file.modified, start, length)
+        yield replace(file, start=start, length=length)
         start += length
         room = room - length if room > length else share

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from eventide.kernels.vector.columns import whole
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.csv_files import IS_BAD, CsvFiles
-from eventide.tasks.expressions import TYPES, WHOLE
-from eventide.tasks.iso_times import iso_times
+from eventide.tasks.expressions import DATE, TYPES, WHOLE
+from eventide.tasks.iso_times import iso_dates, iso_times
 from eventide.tasks.json_lines import Piece
 from eventide.tasks.line_blocks import blocks
 
@@ -80,11 +80,13 @@ class CsvLines:
 
 
 def plain_values(texts: pa.Array, type: str) -> pa.Array | None:
-    """What texts mean in a column of a type of TYPES; None unless all are spelt in the plainest way."""
+    """What texts mean in a column of a type of TYPES, or a date; None unless all are spelt in the plainest way."""
     if type == "string":
         return texts
     if type == "timestamp":
         return iso_times(texts)
+    if type == DATE:
+        return iso_dates(texts)
     if not pc.all(pc.match_substring_regex(texts, _PLAIN[type]), skip_nulls=True, min_count=0).as_py():
         return None
     try:

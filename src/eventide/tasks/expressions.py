@@ -30,6 +30,7 @@ TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
+DATE = "date"  # a column of dates can be read and passed on, and has no expressions here
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 WHOLE = ("tinyint", "smallint", "int", "bigint")  # from narrow to wide
 

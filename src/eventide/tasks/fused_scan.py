@@ -8,7 +8,6 @@ batch is then repeated by a plan in which it does.
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -38,6 +37,7 @@ from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.csv_lines import CsvLines
 from eventide.tasks.digits import Mask, Places
 from eventide.tasks.expressions import Expression, evaluate
+from eventide.tasks.file_content import is_empty
 from eventide.tasks.file_errors import naming_file
 from eventide.tasks.iso_times import iso_times
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines
@@ -235,7 +235,7 @@ class FusedScan:
                 yield Arrival.of_piece(piece, file.number << _FILE_BITS, received, where)
 
     def _pieces(self, file: FileRange) -> Iterator[Piece]:
-        if os.path.getsize(file.path) and not isinstance(self.reader, Messages):  # an empty file has no rows
+        if not is_empty(file) and not isinstance(self.reader, Messages):  # an empty file has no rows
             yield from self.reader.read(file)
 
     def _arrivals(self, rows: pa.Table, arrival: Arrival, at: int, bound: TimeBound | None) -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""ISO 8601 times in columns of text."""
+"""ISO 8601 times and dates in columns of text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 _TIME = pa.timestamp("us", tz="UTC")
 _ISO = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?$"
+_ISO_DATE = r"^[1-9]\d{3}-\d\d-\d\d$"
 _ZONE = r"(Z|[+-]\d\d:\d\d)$"
 _SHAPE = "0000-00-00T00:00:00.000000"  # digits, and what stands between them
 _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
@@ -33,6 +34,16 @@ def iso_times(text: pa.Array) -> pa.Array | None:
     except pa.ArrowInvalid:
         return None
     return None
+
+
+def iso_dates(text: pa.Array) -> pa.Array | None:
+    """Dates as `2026-01-31`; None unless every value is one."""
+    if not pc.all(pc.match_substring_regex(text, _ISO_DATE), skip_nulls=True, min_count=0).as_py():
+        return None
+    try:
+        return text.cast(pa.date32())
+    except pa.ArrowInvalid:
+        return None
 
 
 def _alike(text: pa.Array) -> pa.Array | None:

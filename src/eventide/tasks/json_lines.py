@@ -19,8 +19,8 @@ from eventide.kernels.vector.columns import whole
 from eventide.kernels.vector.text import is_utf8
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.digits import Mask, Places
-from eventide.tasks.expressions import TYPES
-from eventide.tasks.iso_times import iso_times
+from eventide.tasks.expressions import DATE, TYPES
+from eventide.tasks.iso_times import iso_dates, iso_times
 from eventide.tasks.line_blocks import blocks
 from eventide.tasks.struct_types import arrow_type, element_of, fields_of
 from eventide.tasks.uniform_lines import Alike, read_again, sorted_lines
@@ -189,19 +189,21 @@ def _in_runs(at: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _as_written(type: str) -> pa.DataType:
-    """What Arrow reads a column as: times are text, whose spelling we judge ourselves."""
+    """What Arrow reads a column as: times and dates are text, whose spelling we judge ourselves."""
     fields, element = fields_of(type), element_of(type)
     if fields:
         return pa.struct([(name, _as_written(kind)) for name, kind in fields])
     if element is not None:
         return pa.list_(pa.field("element", _as_written(element)))
-    return pa.string() if type == "timestamp" else TYPES[type]
+    return pa.string() if type in ("timestamp", DATE) else TYPES[type]
 
 
 def _judged(values: pa.Array, type: str) -> pa.Array | None:
     """The values in their own type, or None if Spark might see one of them differently."""
     if type == "timestamp":
         return iso_times(values)
+    if type == DATE:
+        return iso_dates(values)
     if type == "double":
         return None if _is_doubtful(values) else values
     fields, element = fields_of(type), element_of(type)

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import IO
 
-import pyarrow as pa
-
 from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.file_content import content, decompressed
 
 _BLOCK = 4 << 20
 _NO_END = 1 << 62
@@ -31,10 +30,10 @@ def blocks_of(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _raw_blocks(part: FileRange) -> Iterator[tuple[int, bytes]]:
     if part.is_compressed:
-        with pa.input_stream(part.path, compression="detect") as stream:
+        with decompressed(part) as stream:
             yield from _cut_at_lines(stream, 0, _NO_END)
         return
-    with open(part.path, "rb", buffering=0) as file:
+    with content(part) as file:
         begin = part.start
         if begin:
             file.seek(begin - 1)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from eventide.tasks.expressions import WHOLE
+from eventide.tasks.expressions import DATE, WHOLE
 from eventide.tasks.struct_types import element_of, fields_of
 
 Path = tuple[str, ...]  # the names from the outermost object to the value
@@ -198,4 +198,5 @@ def _kind_of(type: str) -> Kind | None:
     """Of a type that is not nested."""
     if type in WHOLE:
         return Kind.WHOLE
-    return {"string": Kind.TEXT, "timestamp": Kind.TEXT, "double": Kind.NUMBER, "boolean": Kind.FLAG}.get(type)
+    texts = dict.fromkeys(("string", "timestamp", DATE), Kind.TEXT)
+    return {**texts, "double": Kind.NUMBER, "boolean": Kind.FLAG}.get(type)

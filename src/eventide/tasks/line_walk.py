@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.tasks.digits import Mask, Places
-from eventide.tasks.expressions import TYPES
-from eventide.tasks.iso_times import iso_times
+from eventide.tasks.expressions import DATE, TYPES
+from eventide.tasks.iso_times import iso_dates, iso_times
 from eventide.tasks.line_cursor import Cursor, Lines
 from eventide.tasks.line_layout import Kind, Layout, Path, Slot
 from eventide.tasks.struct_types import arrow_type, element_of, fields_of
 
 _END = ord("]")
 _NULL = b"null"
+_JUDGED = ("timestamp", DATE)  # texts that must be made to see whether they are what they should be
 _LIMITS = {"tinyint": 2**7, "smallint": 2**15, "int": 2**31}
 
 
@@ -80,8 +81,9 @@ def _column(path: Path, type: str, made: dict[Path, pa.Array], layout: Layout, c
 
 def _typed(values: pa.Array, type: str) -> pa.Array:
     """The values in the declared type."""
-    if type == "timestamp":
-        times = iso_times(values) if values.null_count < len(values) else pa.nulls(len(values), TYPES[type])
+    if type in _JUDGED:
+        read = iso_times if type == "timestamp" else iso_dates
+        times = read(values) if values.null_count < len(values) else pa.nulls(len(values), arrow_type(type))
         if times is None:
             raise DoubtfulError
         return times
@@ -142,10 +144,10 @@ class _Lists:
 
 
 def _value(cursor: Cursor, slot: Slot, is_wanted: bool) -> _Values | None:
-    """None where nobody asks. A time is always made: only that shows whether it is one."""
+    """None where nobody asks. A time or a date is always made: only that shows whether it is one."""
     if slot.kind is Kind.TEXT:
         texts = _Texts(cursor.lines, *cursor.text(slot.word, slot.size))
-        return texts if is_wanted or slot.type == "timestamp" else None
+        return texts if is_wanted or slot.type in _JUDGED else None
     if slot.kind is Kind.NULL:
         cursor.word(slot.word + _NULL)
         return _Made(pa.nulls(len(cursor.at), arrow_type(slot.type or "string"))) if is_wanted else None
@@ -191,4 +193,4 @@ def _list(cursor: Cursor, slot: Slot, is_wanted: bool) -> _Lists | None:
         if len(going):
             part.word(slot.between)
     cursor.quotes = quotes
-    return lists if slot.type is not None and (is_wanted or element == "timestamp") else None
+    return lists if slot.type is not None and (is_wanted or element in _JUDGED) else None

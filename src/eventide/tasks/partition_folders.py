@@ -11,7 +11,7 @@ import pyarrow as pa
 from eventide.errors import SourceError
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.csv_lines import CsvLines, plain_values
-from eventide.tasks.expressions import TYPES
+from eventide.tasks.expressions import DATE, TYPES
 from eventide.tasks.folder_names import Texts, texts_of
 from eventide.tasks.iso_times import iso_times
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines
@@ -84,8 +84,8 @@ class InFolders:
         if isinstance(reader, RowGroups):
             raise SourceError(
                 f"{path}: the names of its folders hold a value that only Spark can judge",
-                help="write numbers, times and booleans there in their plainest form, declare the column as STRING, or "
-                "set 'fused_scan' = 'false' for a new stream",
+                help="write numbers, times, dates and booleans there in their plainest form, declare the column as "
+                "STRING, or set 'fused_scan' = 'false' for a new stream",
             )
         return replace(reader, left_to_spark=True) if isinstance(reader, CsvLines) else RawLines(reader.columns)
 
@@ -114,7 +114,7 @@ def _declared(reader: JsonLines | RawLines | CsvLines | RowGroups) -> tuple[str,
 
 def _value(text: str | None, type: str) -> pa.Scalar | None:
     """None if only Spark can tell."""
-    if type not in TYPES:
+    if type not in (*TYPES, DATE):
         return None
     values = plain_values(pa.array([text], pa.string()), type)
     return None if values is None else values[0]

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 
 from eventide.errors import SourceError
 from eventide.tasks.byte_ranges import FileRange
-from eventide.tasks.expressions import TYPES
+from eventide.tasks.file_content import readable_by_arrow
 from eventide.tasks.json_lines import Piece
+from eventide.tasks.struct_types import arrow_type
 
 _WIDER = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
 
@@ -24,7 +25,7 @@ class RowGroups:
 
     def read(self, part: FileRange) -> Iterator[Piece]:
         """The row groups whose middle lies in this range."""
-        with pq.ParquetFile(part.path) as file:
+        with pq.ParquetFile(readable_by_arrow(part)) as file:
             there = {field.name.lower(): field.name for field in file.schema_arrow}
             names = [there[name.lower()] for name, _ in self.columns if name.lower() in there]
             before = 0
@@ -43,7 +44,7 @@ class RowGroups:
             if name.lower() in there:
                 arrays.append(_as(rows[there[name.lower()]].combine_chunks(), type, name, path))
             else:
-                arrays.append(pa.nulls(rows.num_rows, TYPES[type]))
+                arrays.append(pa.nulls(rows.num_rows, arrow_type(type)))
         return pa.table(arrays, names=[name for name, _ in self.columns])
 
 
@@ -59,7 +60,7 @@ def _middle(group: pq.RowGroupMetaData) -> int:
 
 def _as(values: pa.Array, type: str, name: str, path: str) -> pa.Array:
     """The values in the declared type, if that loses nothing."""
-    held, wanted = values.type, TYPES[type]
+    held, wanted = values.type, arrow_type(type)
     if held == wanted:
         return values
     widens = held in _WIDER and wanted in _WIDER and _WIDER[held] < _WIDER[wanted]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError
 
-from eventide.tasks.expressions import TYPES
+from eventide.tasks.expressions import DATE, TYPES
 
 
 @lru_cache(maxsize=4096)
@@ -30,7 +30,9 @@ def element_of(type: str) -> str | None:
 
 
 def arrow_type(type: str) -> pa.DataType | None:
-    """Of a type of TYPES, or of a struct or array of such; None for what only Spark can read."""
+    """Of a type of TYPES, a date, or a struct or array of such; None for what only Spark can read."""
+    if type == DATE:
+        return pa.date32()
     if type in TYPES:
         return TYPES[type]
     element = element_of(type)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from eventide.admission.pacing import Batcher, BatchPerformancePoint
 from eventide.connectors.files.discoveries import DiscoveryLog
 from eventide.connectors.files.listing import FoundFile, Listing
+from eventide.connectors.files.store_listing import StoreListing
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,11 @@ class FileAdmission:
     """
 
     def __init__(
-        self, listing: Listing, log: DiscoveryLog, batcher: Batcher, left: Callable[[int], None] | None = None
+        self,
+        listing: Listing | StoreListing,
+        log: DiscoveryLog,
+        batcher: Batcher,
+        left: Callable[[int], None] | None = None,
     ) -> None:
         self._listing = listing
         self._log = log

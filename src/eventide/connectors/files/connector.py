@@ -69,11 +69,12 @@ def _infer(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _open(opening: Opening) -> Sink:
-    from eventide.connectors.files.objects import S3, ObjectsSink
+    from eventide.connectors.files.objects import ObjectsSink
+    from eventide.connectors.files.stores import is_in_store
     from eventide.connectors.files.write import FilesSink
 
     options, size = opening.options, opening.options.get("file_size")
-    make = ObjectsSink if options["path"].startswith(S3) else FilesSink
+    make = ObjectsSink if is_in_store(options["path"]) else FilesSink
     return make(
         options["path"],
         options.get("format", "json"),
@@ -107,6 +108,12 @@ FILES = Connector(
                 doc="`infer`, for a source that declares no columns: they are found in the files that are there when "
                 "it is made, and kept; its text then says `inferred`",
             ),
+            "full_listing": Option(
+                "span",
+                default="1 minute",
+                doc="of many partition folders in an object store: how often all are looked into, also those in which "
+                "nothing new is expected",
+            ),
             "max_files_per_batch": Option("count", doc="how many files a batch takes at most"),
             "target_latency": Option(
                 "span",
@@ -125,7 +132,8 @@ FILES = Connector(
             "path": Option(
                 is_required=True,
                 identifies=True,
-                doc="a folder; it is made if there is none. Or a place in an object store: `s3a://bucket/folder`",
+                doc="a folder; it is made if there is none. Or a place in a store: `s3a://bucket/folder`, "
+                "`hdfs://name/folder`",
             ),
             "format": _FORMAT,
             "file_size": Option(

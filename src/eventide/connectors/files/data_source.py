@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from eventide.connectors.files.admission import FileAdmission
     from eventide.storage.paths import AnyPath
+    from eventide.storage.stores import Store
     from eventide.tasks.byte_ranges import FileRange
     from eventide.tasks.fused_scan import FusedScan
 
@@ -49,6 +50,8 @@ class ScanSettings:
     watched: bool = False  # whether the driver wants to know how much waits
     splits: bool = True  # whether several tasks may read one file
     orders: AnyPath | None = None  # of the shedder's log, where rows may be shed
+    store: Store | None = None  # which the files are in, if they are not on this machine
+    full_listing: float | None = None  # seconds, of a store: how often all of its folders are listed
 
 
 class FusedFiles(DataSource):
@@ -90,11 +93,15 @@ class _Reader(PacedReader):
             from eventide.connectors.files.admission import FileAdmission
             from eventide.connectors.files.discoveries import DiscoveryLog
             from eventide.connectors.files.listing import Listing
+            from eventide.connectors.files.store_listing import FULL_EVERY, StoreListing
 
             settings = self._settings
+            every = FULL_EVERY if settings.full_listing is None else settings.full_listing
             keep = None if settings.orders is None else ShedLog(settings.orders).keep
             self._opened = FileAdmission(
-                Listing(settings.path),
+                Listing(settings.path)
+                if settings.store is None
+                else StoreListing(settings.path, settings.store, every),
                 DiscoveryLog(settings.state_folder),
                 batcher_of(settings.target_latency or 1.0, keep),
                 self._note_left if settings.watched else None,
@@ -134,9 +141,10 @@ class _Reader(PacedReader):
         from eventide.tasks.byte_ranges import FileRange, dealt_out
 
         found = enumerate(self._admission.files(start[_FILES], end[_FILES]), start[_FILES])
-        gone = UnreadableFiles(self._settings.state_folder.parent).gone()
+        store = self._settings.store
+        gone = UnreadableFiles(self._settings.state_folder.parent).gone(store)
         files = [
-            FileRange(file.path, number, file.modified, 0, file.length)
+            FileRange(file.path, number, file.modified, 0, file.length, store)
             for number, file in found
             if file.path not in gone
         ]

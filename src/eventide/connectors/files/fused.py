@@ -21,8 +21,10 @@ from eventide.connectors.files.folder_values import with_folder_values
 from eventide.connectors.files.lines import LINE, rows_of_lines
 from eventide.connectors.files.listing import local_path, root_of
 from eventide.connectors.files.read import folders_named_after_columns
+from eventide.connectors.files.store_listing import first_folders
+from eventide.connectors.files.stores import is_in_store, reached, store_of_path
 from eventide.connectors.fused_time import resolution_of
-from eventide.eventtime.durations import SECOND
+from eventide.eventtime.durations import SECOND, parse_duration
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.plan.pace import pace_of, pace_with_load
@@ -84,7 +86,8 @@ def fused_scan(source: Source, fusion: Fusion, packing: Packing, numbered: bool,
 
 def _folder_columns(source: Source) -> tuple[str, ...]:
     """The columns after which the folders that are there now are named."""
-    return folders_named_after_columns(source.options["path"])
+    path = source.options["path"]
+    return first_folders(reached(source.name, path)) if is_in_store(path) else folders_named_after_columns(path)
 
 
 def _wanted(fusion: Fusion, packing: Packing) -> frozenset[str] | None:
@@ -98,11 +101,15 @@ def _wanted(fusion: Fusion, packing: Packing) -> frozenset[str] | None:
 
 
 def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> ScanSettings:
-    most = source.options.get("max_files_per_batch")
+    path = source.options["path"]
+    most, full = source.options.get("max_files_per_batch"), source.options.get("full_listing")
+    store = store_of_path(path)
+    if store is not None:
+        reached(source.name, path)
     target = pace_with_load(source) if most is None else pace_of(source)
     return ScanSettings(
         pickle.dumps(scan),
-        local_path(source.options["path"]),
+        local_path(path) if store is None else path,
         scans.folder / str(number),
         scans.bound,
         scans.tasks,
@@ -111,6 +118,8 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Sca
         source.admission is not None and source.admission.is_load_measured,
         source.options.get("format") != "csv",
         None if scan.packing.surveying is None else scan.packing.surveying.orders,
+        store,
+        None if full is None else parse_duration(full) / SECOND,
     )
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from eventide.connectors.files.partitions import FolderColumns, is_file, is_folder, is_hidden, readable
 from eventide.errors import OptionError, SourceError
 
-_MAGIC = frozenset("*?[{\\")
+MAGIC = frozenset("*?[{\\")
 _FRESH = 2_000_000_000  # nanoseconds: the coarsest file-system clock; a folder changed this recently may change unseen
 _TRUSTED = 10.0  # seconds for which a folder with an unchanged time is assumed to be unchanged
 
@@ -35,7 +35,7 @@ class Listing:
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self._patterns = [pattern.split("/") for pattern in expand_braces(local_path(path))]
-        self._is_pattern = bool(_MAGIC & set(path))
+        self._is_pattern = bool(MAGIC & set(path))
         self._clock = clock
         self._listed_at = 0.0
         self._folders: dict[str, int] = {}  # what the last listing depended on, with the time of its last change
@@ -60,7 +60,7 @@ class Listing:
         )
 
     def _matches(self, pattern: list[str], known: Container[str]) -> Iterator[FoundFile]:
-        plain = next((index for index, part in enumerate(pattern) if _MAGIC & set(part)), len(pattern))
+        plain = next((index for index, part in enumerate(pattern) if MAGIC & set(part)), len(pattern))
         paths = ["/".join(pattern[:plain]) or "/"]
         for part in pattern[plain:]:
             paths = [match for path in paths for match in self._children(path, part)]
@@ -73,7 +73,7 @@ class Listing:
     def _children(self, folder: str, part: str) -> list[str]:
         if not self._watch(folder):
             return []
-        if not _MAGIC & set(part):
+        if not MAGIC & set(part):
             child = os.path.join(folder, part)
             return [child] if os.path.exists(child) else []
         matches = name_pattern(part).fullmatch
@@ -112,8 +112,8 @@ class Listing:
 
 
 def root_of(path: str) -> str:
-    """Below which the files are: as `local_path`, or elsewhere, where only Spark finds them."""
-    return path if is_elsewhere(path) else local_path(path)
+    """Below which the files are: as `local_path`, or elsewhere."""
+    return path.rstrip("/") if is_elsewhere(path) else local_path(path)
 
 
 def is_elsewhere(path: str) -> bool:
@@ -126,7 +126,7 @@ def local_path(path: str) -> str:
     local = re.sub(r"^file:(//)?(?=/)", "", path)
     if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*:/", local):
         raise OptionError(
-            f"target_latency is for folders of a local or mounted file system, not for {path}",
+            f"target_latency is for folders that are local, mounted, or in s3a:// or hdfs://, not for {path}",
             help="leave target_latency out, and bound batches with max_files_per_batch",
         )
     return os.path.abspath(local)

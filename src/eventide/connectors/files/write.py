@@ -109,7 +109,8 @@ class FilesSink:
         if "://" in folder.removeprefix("file://"):
             raise OptionError(
                 f"the path {folder} of a files sink is not a folder of a file system",
-                help="give a folder that is mounted, or s3a://bucket/folder; the connector 'delta' knows other stores",
+                help="give a folder that is mounted, s3a://bucket/folder or hdfs://name/folder; the connector 'delta' "
+                "knows other stores",
             )
         self._folder = Path(folder.removeprefix("file://"))
         self.target = FileTarget(str(self._folder), format, identity, json_columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 
 from eventide.connectors.registry import reads
 from eventide.eventtime.registry import CustomParser, EpochUnit, Iso8601, SparkTimestamp, event_time_types
@@ -15,7 +16,8 @@ from eventide.eventtime.resolution import METADATA_COLUMNS
 from eventide.plan.fusion import scan_stages, too_deep
 from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
-from eventide.tasks.expressions import TYPES, WHOLE, Column, Expression, columns_of
+from eventide.storage.stores import HDFS, SCHEMES
+from eventide.tasks.expressions import DATE, TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 from eventide.tasks.struct_types import arrow_type
 
@@ -79,7 +81,7 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
 def _is_read(source: Source, type: str) -> bool:
     if source.options.get("format", "json") == "json":
         return arrow_type(type) is not None
-    return type in TYPES
+    return type in TYPES or (type == DATE and source.connector == "files")
 
 
 def _packed(sql: str, names: dict[str, Expression], columns: dict[str, str]) -> Expression:
@@ -109,8 +111,11 @@ def _out_of_reach(plan: Physical, source: Source) -> str | None:
         return "fused_scan is false"
     if source.connector != "files":
         return None
-    if re.match(r"^(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/", source.options["path"]):
-        return "the files are not on a local or mounted file system"
+    elsewhere = re.match(r"^(?!file:)([A-Za-z][A-Za-z0-9+.-]*):/", source.options["path"])
+    if elsewhere and elsewhere[1] not in SCHEMES:
+        return "the files are neither on a local or mounted file system nor in a store that tasks can read"
+    if elsewhere and elsewhere[1] == HDFS and find_spec("hdfs_native") is None:
+        return "tasks read hdfs:// by the package hdfs-native, which is not installed"
     return "where the files are is known only when they are opened" if "${" in source.options["path"] else None
 
 
