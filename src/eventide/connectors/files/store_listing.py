@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from eventide.connectors.files.listing import MAGIC, FoundFile, expand_braces, name_pattern
@@ -50,6 +50,21 @@ class _Entry:
         return self.path.name
 
 
+@dataclass(frozen=True)
+class _Look:
+    """One look at everything below a folder; `known` are files that were found before."""
+
+    known: Container[str]
+    now: float
+    is_full: bool
+    columns: FolderColumns = field(default_factory=FolderColumns)
+
+    def new(self, entries: Iterable[_Entry]) -> Iterator[FoundFile]:
+        for entry in entries:
+            if str(entry.path) not in self.known:
+                yield FoundFile(str(entry.path), (entry.changed or 0) // 1000, entry.length)
+
+
 class StoreListing:
     """The new files below a path of a store. `clock` is seconds, as those of the store."""
 
@@ -68,70 +83,62 @@ class StoreListing:
         """The files not in `known`, by modification time, then path."""
         now, last = self._clock(), self._listed_in_full
         is_full = last is None or now - last >= self._full_every or len(self._known) <= _FEW
-        found = {file.path: file for pattern in self._patterns for file in self._matches(pattern, known, now, is_full)}
+        found = {
+            file.path: file for pattern in self._patterns for file in self._matches(pattern, _Look(known, now, is_full))
+        }
         if is_full:
             self._listed_in_full = now
         return sorted(found.values(), key=lambda file: (file.modified, file.path))
 
-    def _matches(self, pattern: list[str], known: Container[str], now: float, is_full: bool) -> Iterator[FoundFile]:
+    def _matches(self, pattern: list[str], look: _Look) -> Iterator[FoundFile]:
         plain = next((index for index, part in enumerate(pattern) if MAGIC & set(part)), len(pattern))
         start = RemotePath(self._store, PurePosixPath(*pattern[:plain]))
         if plain == len(pattern):
-            yield from self._below(start, known, now, is_full)
+            yield from self._named(start, look)
             return
         paths = [start]
         for part in pattern[plain:-1]:
             paths = [entry.path for path in paths for entry in _matching(path, part) if not entry.is_file]
-        for path in paths:
-            for entry in _matching(path, pattern[-1]):
-                if not entry.is_file:
-                    yield from self._files(entry.path, _visible(entry.path), known, FolderColumns(), 0, now, is_full)
-                elif str(entry.path) not in known:
-                    yield _found(entry)
+        for entry in (entry for path in paths for entry in _matching(path, pattern[-1])):
+            if entry.is_file:
+                yield from look.new([entry])
+            else:
+                yield from self._below(entry.path, _visible(entry.path), replace(look, columns=FolderColumns()), 0)
 
-    def _below(self, path: RemotePath, known: Container[str], now: float, is_full: bool) -> Iterator[FoundFile]:
+    def _named(self, path: RemotePath, look: _Look) -> Iterator[FoundFile]:
         """Those in a folder; or the one file that the path names."""
         seen = _visible(path)
         if seen:
-            yield from self._files(path, seen, known, FolderColumns(), 0, now, is_full)
-        elif path.name and str(path) not in known and path.is_file():
+            yield from self._below(path, seen, look, 0)
+        elif path.name and path.is_file():
             stat = path.stat()
-            yield FoundFile(str(path), stat.st_mtime_ns // 1000, stat.st_size)
+            yield from look.new([_Entry(path, True, stat.st_mtime_ns, stat.st_size)])
 
-    def _files(
-        self,
-        folder: RemotePath,
-        seen: list[_Entry],
-        known: Container[str],
-        columns: FolderColumns,
-        level: int,
-        now: float,
-        is_full: bool,
-    ) -> Iterator[FoundFile]:
-        files, folders = [each for each in seen if each.is_file], {str(e.path): e for e in seen if not e.is_file}
-        read = columns.below(str(folder), level, files, list(folders.values()))
+    def _below(self, folder: RemotePath, seen: list[_Entry], look: _Look, level: int) -> Iterator[FoundFile]:
+        """`seen` is what is in the folder."""
+        files = [entry for entry in seen if entry.is_file]
+        folders = {str(entry.path): entry for entry in seen if not entry.is_file}
+        read = look.columns.below(str(folder), level, files, list(folders.values()))
         if read and self._is_pattern:
             raise SourceError(
                 f"{read[0]} is a partition folder below a pattern",
                 help="name the folder above it, without a pattern; or name the folders themselves by one",
             )
-        for entry in files:
-            if str(entry.path) not in known:
-                yield _found(entry)
+        yield from look.new(files)
         newest = set(sorted(read, key=_by_number)[-_NEWEST:])
         for entry in (folders[path] for path in read):
-            if self._is_due(entry, str(entry.path) in newest, now, is_full):
+            if self._is_due(entry, str(entry.path) in newest, look):
                 inside = _visible(entry.path)
-                yield from self._files(entry.path, inside, known, columns, level + 1, now, is_full)
-                self._note(entry, inside, now)
+                yield from self._below(entry.path, inside, look, level + 1)
+                self._note(entry, inside, look.now)
 
-    def _is_due(self, entry: _Entry, is_newest: bool, now: float, is_full: bool) -> bool:
+    def _is_due(self, entry: _Entry, is_newest: bool, look: _Look) -> bool:
         """Whether a partition folder is listed now."""
         noted = self._known.get(entry.path)
-        if noted is None or is_full:
+        if noted is None or look.is_full:
             return True
         if entry.changed is None:
-            return is_newest or now - noted.newest < _WARM
+            return is_newest or look.now - noted.newest < _WARM
         return noted.has_folders or noted.changed != entry.changed or noted.listed - noted.since < _FRESH
 
     def _note(self, entry: _Entry, inside: list[_Entry], now: float) -> None:
@@ -165,10 +172,6 @@ def _visible(folder: RemotePath) -> list[_Entry]:
 def _matching(folder: RemotePath, part: str) -> list[_Entry]:
     matches = name_pattern(part).fullmatch
     return sorted((each for each in _visible(folder) if matches(each.name)), key=lambda entry: entry.path)
-
-
-def _found(entry: _Entry) -> FoundFile:
-    return FoundFile(str(entry.path), (entry.changed or 0) // 1000, entry.length)
 
 
 def _by_number(path: str) -> str:
