@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = [("ann", 5, 1_000), ("ann", 7, 9_000), ("bob", 1, 4_000), ("bob", 2, 20_000), ("bob", 9, 1_500)]

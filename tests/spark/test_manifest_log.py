@@ -76,9 +76,9 @@ def test_a_stream_goes_on_from_a_log_that_was_shortened(
     db.close()
     again = db_factory(checkpoint=tmp_path)
     again.execute(sql)
-    written(again, 9)
+    written(again, 17)
     assert [row["v"] for row in again.read("o")] == values
-    assert len(taken(sources)) < 10 and taken(sources)[-1] >= 20
+    assert (sources / "29.compact").exists() and len(taken(sources)) < 20
 
 
 def _run(db: Any) -> str:

@@ -36,7 +36,7 @@ from eventide.storage.texts import is_pending, next_batch
 
 _LOG = logging.getLogger("eventide")
 _POOL = "spark.scheduler.pool"
-# of manifests: Spark remembers all that it has seen until the query ends, a quarter of a kilobyte each
+# of manifests: Spark remembers all that it has seen until the query ends, by estimate a quarter of a kilobyte each
 _NAMES_IN_MEMORY = 250_000
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
 
