@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests that are not slow, in four runs: most of tests/spark, those that kill processes and those of connectors, the others
-# with Spark, and those without. They run side by side, since one Spark on small batches leaves a core idle half of the time;
+# All tests that are not slow, in four runs: most of tests/spark, those that kill processes and most of those of connectors, the
+# others with Spark, and those without. They run side by side, since one Spark on small batches leaves a core idle half of the time;
 # those with Spark take about the same time. Reports are shown one after the other.
 # Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the runs with Spark.
 set -uo pipefail
@@ -10,14 +10,15 @@ reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 read -ra pure <<<"$PURE_TESTS"
 mapfile -t most_of_spark < <(printf "%s\n" tests/spark/test_*.py tests/connectors/test_fused_scan.py)
+mapfile -t connectors < <(printf "%s\n" tests/connectors/test_*.py | grep -v test_fused_scan)
 
 "$PYTHON" -m pytest "${most_of_spark[@]}" "$@" >"$reports/spark" 2>&1 &
 of_spark=$!
-"$PYTHON" -m pytest tests/recovery tests/connectors "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" "$@" \
+"$PYTHON" -m pytest tests/recovery "${connectors[@]}" "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" "$@" \
     >"$reports/recovery" 2>&1 &
 of_recovery=$!
 "$PYTHON" -m pytest "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" --ignore=tests/recovery \
-    --ignore=tests/connectors "$@" >"$reports/others" 2>&1 &
+    "${connectors[@]/#/--ignore=}" "$@" >"$reports/others" 2>&1 &
 of_others=$!
 
 status=0

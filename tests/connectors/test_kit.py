@@ -73,7 +73,7 @@ def test_postgres_as_a_sink(postgres: Server, key: dict[str, str]) -> None:
     check_sink(connector("postgres"), SinkCase({"url": postgres.url, "table": table, **key}, rows))
 
 
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("delivery", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_kafka_as_a_sink(broker: Broker, new_topic: Callable[..., str], delivery: str) -> None:
     topic = new_topic(2)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conftest import DatabaseFactory
 
 SHARDS, KEYS = 4, 64
@@ -20,6 +22,7 @@ JOINS = {
 }
 
 
+@pytest.mark.slow
 def test_rows_are_forgotten_in_all_shards_without_rows_of_their_keys(db_factory: DatabaseFactory) -> None:
     db = db_factory(shards=SHARDS)
     db.execute(SOURCES)

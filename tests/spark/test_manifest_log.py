@@ -49,6 +49,7 @@ def test_deleted_manifests_are_taken_out_of_the_newest_file_with_all_names(tmp_p
     assert (spark / "sources/0/19.compact").stat().st_ino == before, "nothing was left to be taken out"
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_from_a_log_that_was_shortened(
     db_factory: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

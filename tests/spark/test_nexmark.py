@@ -26,6 +26,7 @@ def answers(material: Material) -> Answers:
     return material.answers()
 
 
+@pytest.mark.slow
 def test_queries_with_windows_joins_and_changes_answer_as_duckdb_does(
     db_factory: DatabaseFactory, material: Material, answers: Answers, tmp_path: Path
 ) -> None:
