@@ -114,7 +114,7 @@ def rotated(engines: Sequence[T], turn: int) -> list[T]:
 @contextlib.contextmanager
 def running(engine: Engine, workload: Workload) -> Iterator[tuple[Run, Path]]:
     """A new query on the engine, and the folder it watches."""
-    with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-run-", ignore_cleanup_errors=True) as folder:
         watched = Path(folder) / "watched"
         watched.mkdir()
         with contextlib.closing(engine.start(workload, watched, Path(folder) / "checkpoint")) as run:

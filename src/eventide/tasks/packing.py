@@ -301,8 +301,9 @@ class Packing:
     ) -> list[dict[str, Any]]:
         """Rows with their tickets, and the slices for every shard."""
         key = (task << _TASK_BITS) + place
-        surveyed = surveying.survey(rows, key)
-        if self.trusts and bound is not None and surveyed.slices is not None and surveyed.order is None:
+        trusts = self.trusts and bound is not None
+        surveyed = surveying.survey(rows, key, trusts=trusts)
+        if trusts and bound is not None and surveyed.slices is not None and surveyed.order is None:
             return self._pack_trusting(surveying, surveyed, key, task, bound, forwarder)
         rows, how = surveyed.rows, column(surveyed.rows, HOW)
         times: dict[str, Any] = {"input": self.input}

@@ -83,9 +83,9 @@ class Surveying:
         lags = lag_counts(arrived[places] - _times(rows)[places], each)
         return Trusted(rows.num_rows, lags, by_priority(rows, self.spec, every) if self.spec.sheds else {})
 
-    def survey(self, rows: pa.Table, first: int) -> Surveyed:
+    def survey(self, rows: pa.Table, first: int, *, trusts: bool = False) -> Surveyed:
         """`rows` have SEQ, TS, HOW and `columns`; their numbers go up from `first`. A row that is an error is not
-        surveyed: it takes no token and ends no gap.
+        surveyed: it takes no token and ends no gap. Who `trusts` needs tickets only if some row is rejected here.
         """
         order = ShedOrder() if self.orders is None else ShedLog(self.orders).at(rows[NOW][0].as_py())
         rows, unseen = _without_counts(rows) if self.by_place else (rows, 0)
@@ -100,7 +100,8 @@ class Surveying:
             made = admission.survey(self._arrivals(rows, how, is_good, first), load)
             slices, tickets = made.slices, _spread(made.tickets, is_good)
             out = tickets.out
-            if self.needs_history or tickets.flags is not None or len(slices["at"].unique()) > 1:
+            needs_tickets = not trusts and (self.needs_history or len(slices["at"].unique()) > 1)
+            if needs_tickets or tickets.flags is not None:
                 for name, values in tickets.columns().items():
                     rows = rows.append_column(name, values)
         if priorities is not None and admission.sheds:
