@@ -2,8 +2,10 @@
 
     python benchmarks/limits.py [rows]
 
-The same file is read, decoded, packed, unpacked, judged and aggregated with and without the options of a source. Best
-of seven, taken by turns, so that whatever else the machine does hits all of them alike. A source without these options
+The same file is read, decoded, packed, unpacked, judged and aggregated with and without the options of a source: first
+as streams run, whose tasks fold rows and let them pass while there are tokens for all (`admission/trust.py`); then with
+every row in its shard, and asked for there, as in a stream that cannot fold, or whose rows were rejected. Best of
+seven, taken by turns, so that whatever else the machine does hits all of them alike. A source without these options
 takes the way that it took before there were any.
 """
 
@@ -23,16 +25,18 @@ from eventide.admission.gate import Gate
 from eventide.admission.options import AdmissionSpec, parse_admission
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import ShedOrder, ShedRatios
+from eventide.admission.trust import Trusted
 from eventide.eventtime.registry import EpochUnit
 from eventide.kernels.contract import Clock, InputSpec
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.prefold import Prefold, TimeBound
 from eventide.kernels.side_rows import SideRows
 from eventide.kernels.state.memory_store import MemoryStore
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.expressions import Column
 from eventide.tasks.fused_scan import FusedScan, Resolution
 from eventide.tasks.json_lines import JsonLines
-from eventide.tasks.packing import SURVEY, Packing, ShardBy, from_blob, left_out_of, order_of, survey_of
+from eventide.tasks.packing import SURVEY, Packing, ShardBy, from_blob, left_out_of, order_of, survey_of, trusted_of
 from eventide.tasks.surveying import Surveying
 
 SHARDS = (10, 11)
@@ -46,6 +50,7 @@ CASES = {
     "shed.policy = strict, nothing shed": {"shed.policy": "strict"},
     "shed.policy = strict, half of it shed": {"shed.policy": "strict", "shed.target_latency": "1 s"},
 }
+NOT_TRUSTED = ("all rejected by the rate", "shed.policy = strict, half of it shed")
 TURNS = 7
 HALF = ShedOrder(ShedRatios(medium=0.5), 0.5, 2.0, "latency")
 
@@ -57,11 +62,21 @@ def write_file(path: Path, rows: int) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def scan_of(spec: AdmissionSpec | None, orders: Path) -> FusedScan:
+def scan_of(spec: AdmissionSpec | None, orders: Path, prefold: Prefold | None) -> FusedScan:
+    """With `prefold` tasks fold."""
     surveying = None
     if spec is not None:
         surveying = Surveying(spec, False, orders if spec.sheds else None, by_place=True)
-    packing = Packing(0, SHARDS, ShardBy(("__k0",)), 0, surveying=surveying)
+    packing = Packing(
+        0,
+        SHARDS,
+        ShardBy(("__k0",)),
+        0,
+        prefold=prefold,
+        surveying=surveying,
+        late_only=frozenset() if prefold is None else frozenset({"__o0", "__o1"}),
+        trusts=spec is not None and prefold is not None,
+    )
     names = (("user", "string"), ("amount", "double"), ("page", "string"), ("ts", "bigint"), ("id", "bigint"))
     packed = (
         ("__k0", Column("user", "string")),
@@ -70,16 +85,17 @@ def scan_of(spec: AdmissionSpec | None, orders: Path) -> FusedScan:
         ("__o1", Column("page", "string")),
     )
     resolution = Resolution("ts", EpochUnit(1000, 1), 1 << 60)
-    return FusedScan(JsonLines(names, None), resolution, None, packed, packing, numbered=spec is not None)
+    wanted = frozenset({"user", "amount", "ts"}) if prefold is not None else None
+    return FusedScan(JsonLines(names, None, wanted), resolution, None, packed, packing, numbered=spec is not None)
 
 
-def seconds(path: Path, rows: int, spec: AdmissionSpec | None, orders: Path) -> float:
+def seconds(path: Path, rows: int, spec: AdmissionSpec | None, orders: Path, folds: bool) -> float:
     """Processor time of one batch."""
     kernel = paned(10, 10)
-    scan = scan_of(spec, orders)
+    scan = scan_of(spec, orders, kernel.prefold() if folds else None)
     side = SideRows((InputSpec("s", (("user", "__k0"),), (("id", "__o0"), ("page", "__o1"))),))
     began = time.process_time()
-    packed = list(scan.read([FileRange(str(path), 0, NOW, 0, path.stat().st_size)], NOW, 0))
+    packed = list(scan.read([FileRange(str(path), 0, NOW, 0, path.stat().st_size)], NOW, 0, TimeBound()))
     used = 0
     for shard in SHARDS:
         used += take(packed, shard, kernel, spec, side)
@@ -94,6 +110,7 @@ def take(
 ) -> int:
     """What a shard does; how many rows it accounts for."""
     tables, slices, left_out, orders = [], {}, Counter[int](), {}
+    partials, folded, trusted = [], 0, []
     for batch in packed:
         for row in batch.to_pylist():
             if row["shard"] != shard:
@@ -102,19 +119,31 @@ def take(
             if row["control"] == SURVEY:
                 slices[survey_of(table) or 0] = table
                 left_out.update(left_out_of(table))
-                told = order_of(table)
+                told, passed = order_of(table), trusted_of(table)
                 orders |= {} if told is None else {0: ShedOrder.from_bytes(told)}
+                trusted += [] if passed is None else [Trusted.from_bytes(passed)]
+            elif row["folded"] is not None:
+                partials.append(table)
+                folded += row["folded"]
             else:
                 tables.append((survey_of(table), table))
     store, counted = MemoryStore(), 0
     if spec is not None:
-        let_in = Gate({0: spec}, side).let_in({0: slices}, {0: tables}, store, orders, {0: left_out})
+        let_in = Gate({0: spec}, side).let_in(
+            {0: slices}, {0: tables}, store, orders, {0: left_out}, trusted={0: trusted}
+        )
+        if let_in.is_overdrawn:
+            raise RuntimeError("rows were let pass that limits do not admit")
         counted = sum(let_in.output.counts.values())
         tables = [(None, table) for table in let_in.rows.get(0, [])]
+    built = kernel.build()
+    if partials:
+        output = built.on_folded(pa.concat_tables(partials), folded, Clock(None, NOW), store)
+        counted += sum(output.counts.values())
     if not tables:
         return counted
     rows = pa.concat_tables([table for _, table in tables])
-    return counted + sum(kernel.build().on_rows({0: rows}, Clock(None, NOW), store).counts.values())
+    return counted + sum(built.on_rows({0: rows}, Clock(None, NOW), store).counts.values())
 
 
 def main(rows: int) -> None:
@@ -122,14 +151,17 @@ def main(rows: int) -> None:
         path, none, half = (Path(folder) / name for name in ("rows.json", "none.json", "half.json"))
         write_file(path, rows)
         ShedLog(half).add(0, HALF)
-        took: dict[str, list[float]] = {name: [] for name in CASES}
-        for _ in range(TURNS):
-            for name, options in CASES.items():
-                spec = parse_admission(options) if options else None
-                took[name].append(seconds(path, rows, spec, half if name.endswith("half of it shed") else none))
-        best = {name: min(times) for name, times in took.items()}
-        for name, least in best.items():
-            print(f"{name:40} {least / rows * 1e9:6.0f} ns a row   {least / best['no options']:5.2f}")
+        for title, folds in (("tasks fold", True), ("every row is asked for", False)):
+            took: dict[str, list[float]] = {name: [] for name in CASES if not (folds and name in NOT_TRUSTED)}
+            for _ in range(TURNS):
+                for name in took:
+                    spec = parse_admission(CASES[name]) if CASES[name] else None
+                    orders = half if name.endswith("half of it shed") else none
+                    took[name].append(seconds(path, rows, spec, orders, folds))
+            best = {name: min(times) for name, times in took.items()}
+            print(title)
+            for name, least in best.items():
+                print(f"  {name:40} {least / rows * 1e9:6.0f} ns a row   {least / best['no options']:5.2f}", flush=True)
 
 
 if __name__ == "__main__":
