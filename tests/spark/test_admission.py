@@ -12,6 +12,7 @@ import pytest
 
 from eventide.admission.shed_log import ShedLog
 from eventide.admission.shedder import ShedOrder, ShedRatios
+from eventide.admission.trust import Regaining
 from eventide.database import Database
 from tests.conftest import DatabaseFactory
 
@@ -112,6 +113,27 @@ def test_rows_are_folded_while_there_are_tokens_for_all_and_asked_for_when_there
     db = db_factory(checkpoint=checkpoint)
     closed, counts, forwarded, _ = after(2)
     assert (len(closed), len(forwarded), counts["rows_in"], counts["rejected"]) == (6, 7_000, 15_000, 8_000)
+
+
+def test_rows_are_folded_again_when_limits_have_let_all_pass_for_a_while(
+    db_factory: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventide.spark.running.Regaining", lambda: Regaining(batches=2))
+    db = db_factory(shards=2)
+    db.execute(f"""
+        CREATE SOURCE s ({COLUMNS}) WITH ('connector' = 'files', 'path' = '{tmp_path}', 'format' = 'json',
+          'sla.max_events_per_sec' = '1', 'sla.burst' = '70');
+        CREATE STREAM n AS SELECT count(*) AS n FROM s GROUP BY TUMBLE(ts, INTERVAL '10' MILLISECOND);
+    """)
+    seen = []
+    for number, arrived in enumerate((1000, 1001, 2000, 3000, 4000, 4001)):  # the bucket is full again at each thousand
+        write_file(tmp_path, f".{number}", number * 50, 50, arrived)
+        (tmp_path / f".{number}").rename(tmp_path / f"{number}.json")
+        db.tick()
+        seen.append((db.accounting("n")["rejected"], "→ fold" in db.explain("n")))
+    assert seen == [(0, True), (29, False), (29, False), (29, True), (29, True), (58, False)]
+    assert sum(row["n"] for row in db.read("n")) >= 6 * 50 - 58 - 10
+    assert db.accounting("n")["used"] == 6 * 50 - 58
 
 
 def test_files_that_spark_reads_are_admitted_exactly(db_factory: DatabaseFactory, tmp_path: Path) -> None:

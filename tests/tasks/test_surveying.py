@@ -216,7 +216,7 @@ def test_rows_that_are_let_pass_are_those_that_are_admitted_or_the_batch_is_take
         if not lacks_tokens:
             assert before == stores
             assert [known(one) for one in found] == [known(one) for one in careful]
-            assert figures(found) == figures(careful)
+            assert figures(found, told) == figures(careful, asked)
 
 
 def known(one: LetIn) -> tuple[list[int], list[str]]:
@@ -225,10 +225,11 @@ def known(one: LetIn) -> tuple[list[int], list[str]]:
     return sorted(ids), sorted(str(row) for side in one.output.side for row in side.to_pylist())
 
 
-def figures(shards: list[LetIn]) -> tuple[dict[str, float], int]:
-    """Those of all shards together, and the times that admitted rows tell."""
+def figures(shards: list[LetIn], packed: list[dict[str, Any]]) -> tuple[dict[str, float], int | None]:
+    """Those of all shards together, and the watermark that admitted rows allow, whoever tells it."""
     sums: Counter[str] = sum((Counter(one.figures.get(0, {})) for one in shards), Counter())
-    return dict(sums), max(one.claims.get(0, -1) for one in shards)
+    by_tasks = [entry["claim"] for entry in packed if entry.get("claim") is not None]
+    return dict(sums), max([*by_tasks, *(one.claims[0] for one in shards if 0 in one.claims)], default=None)
 
 
 def test_rows_are_shed_by_priority_take_no_token_and_move_no_watermark(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ SPACE = "admission"  # of the shard's store; a bucket of it is the state of one 
 ADMITTED, REJECTED, SHED, TOKENS_LEFT = "admitted", "rejected", "shed", "tokens_left"
 SHED_PAYLOADS = 1000  # of a piece of a batch: more are counted and leave none, since what is shed must cost little
 PRIORITY_CODE = "__rank"  # int8; of rows that may be shed, where not all have the priority of their source
+REFUSED = tuple(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.JITTER, Outcome.RATE))  # not known to tasks
 FIGURES = (ADMITTED, *(f"{REJECTED}_{outcome.word}" for outcome in (Outcome.LAG, Outcome.JITTER, Outcome.RATE)), SHED)
 
 
@@ -153,8 +154,6 @@ class Gate:
             figures[size] = figures.get(size, 0) + rows
         for priority, rows in told.offered.items():
             found.output.events[offered_as(self._side_rows.source(number), Priority(priority))] += rows
-        if told.claim is not None:
-            _raise(found.claims, number, told.claim)
         if told.top is not None:
             _raise(found.tops, number, told.top)
             if self._window is not None:

@@ -18,7 +18,13 @@ from eventide.storage.results import Account, add_counts
 
 ROWS_IN = "rows_in"
 _LONG = 1_000_000  # microseconds: who takes less keeps nobody waiting
-_TIMES = {"watermarks": "watermark", "tops": "max_timestamp_seen", "flushes": "flushed", "offered": "offered"}
+_TIMES = {
+    "watermarks": "watermark",
+    "known": "known_watermark",
+    "tops": "max_timestamp_seen",
+    "flushes": "flushed",
+    "offered": "offered",
+}
 
 
 class BatchAccount:

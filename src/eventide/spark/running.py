@@ -12,8 +12,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from eventide.admission.gate import ADMITTED, REFUSED
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding, kept_of
+from eventide.admission.trust import Regaining
 from eventide.errors import EventideError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence
@@ -96,6 +98,8 @@ class RunningStream:
         self._afresh: dict[str, Any] | None = None  # Spark's trigger, while the query is being started afresh
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
+        self._regaining = Regaining()
+        self._trusting: Compiled | None = None  # the plan that lets rows pass, while another asks limits for each
         self._clock = SteadyClock()
         self._watermark: int | None = read_json(self._watermark_path)
 
@@ -188,6 +192,7 @@ class RunningStream:
         """Take in all that is there, and run the batches that close windows because of it, at once."""
         if self._own_pace:
             self.stop()
+        self._trust_again()
         self.start()
         self.publish()
         self._wait()
@@ -222,6 +227,9 @@ class RunningStream:
         self._manifest_log.shorten(self.inbox.oldest)
         if self.is_active and not self.trigger.ends and self.inbox.last - self._published_before > _NAMES_IN_MEMORY:
             self._afresh = self._own_pace
+        pace = self._own_pace
+        if self._trust_again():
+            self._afresh = pace
         if self._afresh is not None:
             self._start_afresh(self._afresh)
 
@@ -235,6 +243,17 @@ class RunningStream:
             _LOG.warning("stream %s cannot be started again yet: %s", self.name, error)
             return
         self._own_pace, self._afresh = pace, None
+
+    def _trust_again(self) -> bool:
+        """Go back to the plan that lets rows pass, if limits have refused none for long; says whether it did. Then the
+        query is to be started.
+        """
+        if self._trusting is None or not self._regaining.is_due:
+            return False
+        self.stop()
+        self.compiled, self._trusting = self._trusting, None
+        self._regaining.regained()
+        return True
 
     def beat(self) -> bool:
         """Let time pass: publish what the heartbeat decides now; says whether there was anything."""
@@ -260,6 +279,9 @@ class RunningStream:
         if account is None or account.began is None or account.batch == self._ended:
             return
         self._ended = account.batch
+        counts = list(account.admission.values())
+        refused = sum(each.get(name, 0) for each in counts for name in REFUSED)
+        self._regaining.saw(sum(each.get(ADMITTED, 0) for each in counts), refused)
         taken, waiting = self.backlog.observe(account.began, now, kept_of(account))
         if self._shedding is not None:
             self._shedding.observe(account, now, taken, waiting)
@@ -408,6 +430,9 @@ class RunningStream:
         if need is Need.GUARDS:
             cause = self._why.cause(self._error())
             _LOG.warning("stream %s: an expression failed for a row, such rows are errors now: %s", self.name, cause)
+        self._trusting = self.compiled if need is Need.ASKING else None
+        if need is Need.ASKING:
+            self._regaining.lost()
         self.compiled = compiled
         self.stop()
         return True

@@ -60,6 +60,7 @@ class SourceTimes:
     """
 
     claims: dict[int, int] = field(default_factory=dict)
+    known: dict[int, int] = field(default_factory=dict)  # the part of the claims that Spark has seen among the rows
     tops: dict[int, int] = field(default_factory=dict)
     flushes: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
@@ -81,7 +82,8 @@ class SourceTimes:
         if row.control == LANES:
             add_lanes(self.lanes.setdefault(row.input, {}), json.loads(row.facts))
         flushed = row.at if row.control == "flush" else None
-        for times, value in ((self.claims, row.claim), (self.tops, row.top), (self.flushes, flushed)):
+        seen = ((self.claims, row.claim), (self.known, row.claim), (self.tops, row.top), (self.flushes, flushed))
+        for times, value in seen:
             if value is not None:
                 times[row.input] = max(value, times.get(row.input, value))
 
@@ -298,6 +300,7 @@ class ShardWorker:
             "now": clock.now,
             "watermark": clock.watermark,
             "watermarks": times.claims,
+            "known": times.known,
             "tops": times.tops,
             "flushes": times.flushes,
             "admission": times.figures,

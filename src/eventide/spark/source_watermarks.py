@@ -39,7 +39,9 @@ class SourceWatermarks:
 
     def news(self, now: int) -> list[Entry]:
         """What admitted rows allow, as the shards have found it, and what partitions allow, where it has moved."""
-        admitted = {name: at for name, at in self.of_accounts().items() if name in self._judged}
+        admitted = {
+            name: at for name, at in self.of_accounts().items() if name in self._judged and at > self._known(name, at)
+        }
         claims = {**admitted, **self._least_of_partitions(now)}
         moved = {name: at for name, at in claims.items() if at > self._told.get(name, at - 1)}
         self._told.update(moved)
@@ -59,6 +61,10 @@ class SourceWatermarks:
         account = self._router.results.latest()
         lanes = {} if account is None else account.lanes
         return {name: silence.idle(lanes.get(name, {}), now) for name, silence in self._lanes.items()}
+
+    def _known(self, source: str, at: int) -> int:
+        """What Spark knows of a source's watermark, since it came with rows; before `at` if it knows nothing."""
+        return self._figures()[source].get("known_watermark", at - 1)
 
     def _figures(self) -> Mapping[str, Mapping[str, int]]:
         account = self._router.results.latest()

@@ -23,7 +23,7 @@ class Need(Enum):
 
     DECODING = "decodes"  # Spark decodes lines that fused scans cannot
     GUARDS = "guards"  # rows for which an expression raises become errors
-    ASKING = "asks"  # limits of sources are asked for every row; kept until the stream is opened again
+    ASKING = "asks"  # limits of sources are asked for every row; not kept: see `admission.trust`
     TIME = "time"  # nothing but another try
 
 

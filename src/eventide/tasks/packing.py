@@ -355,12 +355,8 @@ class Packing:
         told = surveying.trusted(sure, surveyed.arrived[is_sure])
         time = self._telling_time(sure)
         time = time if surveyed.rest is None else pa.concat_tables([time, self._telling_time(surveyed.rest)])
-        times: dict[str, Any] = {"input": self.input}
         told = replace(told, top=pc.max(column(time, TS)).as_py())
-        if surveying.needs_history:
-            told = replace(told, claim=pc.max(self._claims(time, column(time, HOW))).as_py())
-        else:
-            times = self._times(time, column(time, HOW))
+        times = self._times(time, column(time, HOW))  # if they lack tokens, nothing of this batch counts
         packed: list[dict[str, Any]] = []
         for number in self.numbers:
             figures = told if number == self.numbers[0] else type(told)()
