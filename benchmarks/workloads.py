@@ -227,7 +227,7 @@ def _join_rows(keys: int, window: Window) -> int:
 
 JOINS = (*joins(1_000), *joins(100_000))
 ONE_SHOT_JOINS = tuple(
-    Workload(name, Data(keys=100_000, sides=(LEFT, RIGHT)), window, batch_rows=400_000, batches=3)
+    Workload(name, Data(keys=100_000, sides=(LEFT, RIGHT)), window, batch_rows=MILLION, batches=3)
     for name, window in {"as-of join": AsofJoin(), "session join": SessionJoin()}.items()
 )
 SLIDING = (Workload("sliding 10 s", window=Slide(), batch_rows=100_000),)

@@ -1,4 +1,7 @@
-"""Every connector passes the kit: restarts, batches that come again, crashes between all steps, bad rows."""
+"""Every connector passes the kit: restarts, batches that come again, crashes between all steps, bad rows.
+
+DataFrames, which only the fluent API takes, do so in tests/fluent/test_on_spark.py.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ import pytest
 from eventide.connectors.declaration import Promise
 from eventide.connectors.registry import connector
 from eventide.errors import OptionError
+from eventide.storage.layout import Layout
 from eventide.testing.connectors import SinkCase, SourceCase, TableCase, check_sink, check_source, check_table
+from eventide.testing.connectors.sources import CRASHES, STREAM
 from tests.conftest import DatabaseFactory
 from tests.connectors.kafka_broker import Broker
 from tests.connectors.postgres_server import MISSING, Server, binaries, server
@@ -83,6 +88,18 @@ def test_kafka_as_a_sink(broker: Broker, new_topic: Callable[..., str], delivery
     promise = Promise.EXACTLY_ONCE if delivery == "exactly_once" else Promise.AT_LEAST_ONCE
     options = {"servers": broker.address, "topic": topic, "delivery": delivery, "timeout": "30 seconds"}
     check_sink(connector("kafka"), SinkCase(options, rows, promise), most_crashes=8)
+
+
+def test_the_console_as_a_sink(capsys: pytest.CaptureFixture[str]) -> None:
+    shown: list[str] = []
+
+    def rows() -> Rows:
+        shown.extend(capsys.readouterr().out.splitlines())
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in shown if line.startswith("|")]
+        return [{"id": int(id), "name": name} for id, name in cells if id != "id"]
+
+    case = SinkCase({"limit": "2000"}, rows, Promise.AT_LEAST_ONCE)
+    check_sink(connector("console"), case, most_crashes=0)  # what a process that dies has shown is shown
 
 
 def test_spark_as_a_sink(keep_spark: Any, tmp_path: Path) -> None:
@@ -210,6 +227,27 @@ def test_delta_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
 def test_embedded_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     case = SourceCase({}, lambda db, rows: db.write("s", rows))
     check_source(connector("embedded"), case, db_factory, tmp_path / "checkpoint")
+
+
+@pytest.mark.slow
+def test_rate_as_a_source(db_factory: DatabaseFactory, tmp_path: Path) -> None:
+    """Spark makes its rows by the clock, numbered one by one."""
+    seen = 0
+    for after, crash in {"the start": None, "a restart": None, **CRASHES}.items():
+        if crash is not None:
+            crash(Layout(tmp_path))
+        with closing(db_factory(checkpoint=tmp_path)) as db:
+            db.execute(f"""
+                CREATE SOURCE s WITH ('connector' = 'rate', 'rows_per_second' = '20');
+                CREATE STREAM {STREAM} AS SELECT value FROM s
+            """)
+            values: list[int] = []
+            while len(values) <= seen:
+                db.tick()
+                values = sorted(row["value"] for row in db.read(STREAM))
+                assert values == list(range(len(values))), f"every row is there once after {after}"
+            seen = len(values)
+            assert db.accounting(STREAM)["used"] == seen, after
 
 
 def test_somebody_elses_source(tiny: None, db_factory: DatabaseFactory, tmp_path: Path) -> None:

@@ -83,11 +83,11 @@ from eventide.storage.atomic import read_json
 from eventide.storage.layout import Layout
 from pathlib import Path
 
-settings, place, checkpoint, fused = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+settings, place, checkpoint, fused, paced = json.loads(sys.argv[1]), *sys.argv[2:]
 with eventide.connect(checkpoint, conf=settings, master="local[2]") as db:
     db.execute(f'''
         CREATE SOURCE IF NOT EXISTS s (day STRING, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms)
-        WITH ('connector' = 'files', 'path' = '{place}/in');
+        WITH ('connector' = 'files', 'path' = '{place}/in'{paced});
         CREATE STREAM IF NOT EXISTS o WITH ('fused_scan' = '{fused}') AS SELECT day, v FROM s;
         CREATE SINK IF NOT EXISTS out FROM o WITH ('connector' = 'files', 'path' = '{place}/out')
     ''')
@@ -97,6 +97,7 @@ with eventide.connect(checkpoint, conf=settings, master="local[2]") as db:
         "explained": db.explain("o"),
         "errors": [row["error_detail"] for row in db.side_output("o")],
         "rows": db.spark.read.json(f"{place}/out").count(),
+        "batches": db.metrics()["o"]["batches"],
     }))
 """
 
@@ -111,30 +112,44 @@ def place(request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
     return hdfs.new_folder(), {}
 
 
+def run(place: tuple[str, dict[str, str]], checkpoint: Path, fused: str = "true", paced: str = "") -> dict[str, Any]:
+    """What a process of its own tells that takes in what is there."""
+    uri, settings = place
+    root = Path(__file__).parent.parent.parent
+    command = [sys.executable, "-c", PROGRAM, json.dumps(settings), uri, str(checkpoint), fused, paced]
+    paths = [str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return told
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fused", ["true", "false"])
 def test_a_stream_from_a_store_to_a_store_goes_on_after_a_restart(
     place: tuple[str, dict[str, str]], fused: str, tmp_path: Path
 ) -> None:
-    uri, settings = place
-    folder = remote_path(uri, settings)
-    root = Path(__file__).parent.parent.parent
-
-    def run() -> dict[str, Any]:
-        command = [sys.executable, "-c", PROGRAM, json.dumps(settings), uri, str(tmp_path / "c"), fused]
-        paths = [str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        assert ended.returncode == 0, ended.stderr[-3000:]
-        told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-        return told
-
+    folder = remote_path(*place)
     (folder / "in" / "day=1" / "a.json").write_bytes(b'{"v": 1, "ts": 1000}\nnonsense\n')
-    first = run()
+    first = run(place, tmp_path / "c", fused)
     assert first["errors"] == ["nonsense"] and first["fused"] == [fused == "true"]
     assert ("fused_scan is false" in first["explained"]) == (fused == "false")
     (folder / "in" / "day=2%2F3" / "b.json").write_bytes(b'{"v": 2, "ts": 1000}')
-    assert run()["rows"] == 2
+    assert run(place, tmp_path / "c", fused)["rows"] == 2
     written = [path.read_bytes() for path in (folder / "out").iterdir()]
     rows = [json.loads(line) for content in written for line in content.splitlines()]
     assert sorted((row["day"], row["v"]) for row in rows) == [("1", 1), ("2/3", 2)]
+
+
+@pytest.mark.slow
+def test_files_of_a_store_come_in_batches_that_size_themselves(
+    place: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    """A first batch has at most 4 MiB."""
+    folder = remote_path(*place)
+    for number in range(5):
+        line = f'{{"v": {number}, "ts": 1000}}'.encode()
+        (folder / "in" / "day=1" / f"{number}.json").write_bytes(line.ljust(3 << 20) + b"\n")
+    told = run(place, tmp_path / "c", paced=", 'target_latency' = '10 minutes'")
+    assert (told["rows"], told["errors"]) == (5, []) and told["batches"] > 2

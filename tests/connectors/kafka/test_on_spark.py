@@ -82,6 +82,31 @@ def test_windows_close_by_the_slowest_partition_and_results_go_to_a_topic_once(
     assert kept and not any(SECRET.encode() in path.read_bytes() for path in kept)
 
 
+def test_dates_in_messages_mean_the_same_whoever_decodes_them(
+    broker: Broker, new_topic: NewTopic, db_factory: DatabaseFactory
+) -> None:
+    topic, db = new_topic(), db_factory()
+    days = ["2026-02-28", "2026-1-5", "0001-01-01", None, "2026-02-30", "x"]
+    broker.send(topic, [json.dumps({"v": v, "d": day, "at": {"day": day}}) for v, day in enumerate(days)])
+    broker.send(topic, [json.dumps({"v": 9, "days": ["2026-01-31", None]})])
+    db.execute(f"""
+        CREATE SOURCE s (v BIGINT, d DATE, at STRUCT<day: DATE>, days ARRAY<DATE>)
+        WITH ('connector' = 'kafka', 'servers' = '{broker.address}', 'topic' = '{topic}');
+        CREATE STREAM fused AS SELECT v, d, at.day AS inner_day, days FROM s;
+        CREATE STREAM plain WITH ('fusion.enabled' = 'false') AS SELECT v, d, at.day AS inner_day, days FROM s;
+    """)
+    db.tick()
+    for stream in ("fused", "plain"):
+        rows = {row["v"]: (str(row["d"]), str(row["inner_day"]), row["days"]) for row in db.read(stream)}
+        day = "2026-02-28"
+        assert rows[0] == (day, day, None) and rows[2][:2] == ("0001-01-01",) * 2 and rows[3] == ("None", "None", None)
+        assert [str(each) for each in rows[9][2]] == ["2026-01-31", "None"]
+        assert db.accounting(stream)["rows_in"] == 7
+    assert list(map(str, db.read("fused"))) == list(map(str, db.read("plain")))
+    errors = [sorted(row["error_detail"] for row in db.side_output(stream, "error")) for stream in ("fused", "plain")]
+    assert errors[0] == errors[1] and any("offset 5" in each for each in errors[0])
+
+
 def test_what_only_spark_decodes_and_computes_has_keys_headers_and_places(
     broker: Broker, new_topic: NewTopic, db_factory: DatabaseFactory
 ) -> None:

@@ -24,7 +24,7 @@ from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
 from eventide.kernels.state.keyed_table import END, GONE, HASH, NEVER, START, Directory, KeyedTable, Summary
 from eventide.kernels.state.row_index import RowIndex, Slots
 from eventide.kernels.stateful_kernel import StatefulKernel
-from eventide.kernels.vector.columns import Ints, Mask, column, ints
+from eventide.kernels.vector.columns import Ints, Mask, column, distinct, first_of_each, ints
 from eventide.kernels.vector.intervals import Runs, covered, islands, meetings, overlapping
 from eventide.kernels.vector.nearest import numbered
 from eventide.plan.joins import OverlappingSessions
@@ -159,7 +159,7 @@ class SessionJoin(StatefulKernel[_State]):
         given = fresh[mine] | fresh[theirs]
         mine, theirs = mine[given], theirs[given]
         rows = [
-            self._rows_of(one, table, np.unique(places), over, state, store) for one, places in ((0, mine), (1, theirs))
+            self._rows_of(one, table, distinct(places), over, state, store) for one, places in ((0, mine), (1, theirs))
         ]
         bounds = (ints(table, START), ints(table, END))
         self._pairs.give(rows[0], rows[1], (mine, theirs), bounds, over, store, output)
@@ -246,7 +246,7 @@ class SessionJoin(StatefulKernel[_State]):
         grown = runs.number[: opened.num_rows]
         np.maximum.at(cut, grown, ints(opened, CUT))  # a later cut is a higher one
         np.maximum.at(cut_at, grown, ints(opened, CUT_AT))
-        first = np.unique(runs.number, return_index=True)[1]
+        first = first_of_each(runs.number, count)
         named = pa.concat_tables([table.select([HASH, *self._keys]) for table in (opened, rows)]).take(pa.array(first))
         until, sides, what = (np.full(count, value) for value in (NEVER, side, OPEN))
         head = (runs.start, runs.end, since, until, cut, cut_at, sides, what)

@@ -17,7 +17,8 @@ from eventide.kernels.joins.pairs import Bounds, Matches, PairTables, gives_pair
 from eventide.kernels.joins.sides import ARRIVAL, KeyEquality, Side
 from eventide.kernels.state.keyed_table import END, HASH, START, KeyedTable, Summary
 from eventide.kernels.state.row_index import RowIndex, Slots
-from eventide.kernels.vector.columns import Ints, Mask, ints
+from eventide.kernels.vector.columns import Ints, Mask, distinct, ints
+from eventide.kernels.vector.intervals import by_group_and_time
 from eventide.kernels.vector.matching import Questions, candidates, pieces
 from eventide.plan.modes import JoinKind
 
@@ -73,7 +74,7 @@ class SessionPairs:
                 tables.append(found.rows.take(pa.array(row[good])))
                 numbers.append(wanted[at[good]])
         rows, session = pa.concat_tables(tables).combine_chunks(), np.concatenate(numbers)
-        order = np.lexsort((ints(rows, ARRIVAL), session))
+        order = by_group_and_time(session, ints(rows, ARRIVAL))
         rows = rows.take(pa.array(order))
         return SessionRows(rows, session[order], self._known(side.number, rows, store))
 
@@ -121,11 +122,12 @@ class SessionPairs:
         if len(pair) == 0:
             return
         output.events["pairs"] += len(pair)
-        fresh = np.unique(found.left_at[~left.matched[found.left_at]])
+        if self._kind is JoinKind.SEMI:
+            fresh = distinct(found.left_at[~left.matched[found.left_at]])
+            if len(fresh):
+                self._give_rows(0, left, fresh, bounds, output)
         left.matched[found.left_at] = True
         right.matched[found.right_at] = True
-        if self._kind is JoinKind.SEMI and len(fresh):
-            self._give_rows(0, left, fresh, bounds, output)
         if gives_pairs(self._kind):
             mine, theirs = joined[0][pair], joined[1][pair]
             both = (np.minimum(bounds[0][mine], bounds[0][theirs]), np.maximum(bounds[1][mine], bounds[1][theirs]))

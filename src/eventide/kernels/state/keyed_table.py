@@ -21,6 +21,7 @@ from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec, Earlier, unchanged
 from eventide.kernels.vector.columns import Ints, distinct, ints
 from eventide.kernels.vector.hashing import hash_rows
+from eventide.kernels.vector.intervals import by_group_and_time
 
 START, END = "start", "end"
 EPOCH = "epoch"  # how often this group and window was emitted
@@ -195,8 +196,7 @@ class KeyedTable:
         """
         table = kept
         if changed.num_rows:
-            by = [ints(changed, name) for name in (END, START, HASH) if name in changed.column_names]
-            changed = changed.take(pa.array(np.lexsort(by)))
+            changed = changed.take(pa.array(_order(changed)))
             table = pa.concat_tables([kept, changed])
             table = table.take(pa.array(np.argsort(ints(table, HASH), kind="stable")))
         table = table.combine_chunks()
@@ -248,6 +248,26 @@ def new_groups(columns: list[pa.Array], hashes: Ints, schema: pa.Schema) -> pa.T
         for field in GROUP_STATUS
     ]
     return pa.Table.from_arrays([*columns, *status], schema=schema)
+
+
+def _order(table: pa.Table) -> Ints:
+    """By HASH, START and END, as far as there are such; then as before."""
+    by = [ints(table, name) for name in (END, START, HASH) if name in table.column_names]
+    hashes = by[-1]
+    if START not in table.column_names:
+        return np.lexsort(by)
+    start = by[-2]
+    order = np.argsort(hashes)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(np.concatenate(([0], hashes[order[1:]] != hashes[order[:-1]])))
+    order = by_group_and_time(number, start)
+    one, next_one = order[:-1], order[1:]
+    is_equal = (number[one] == number[next_one]) & (start[one] == start[next_one])
+    if is_equal.any():  # of few rows
+        among_equals = np.concatenate((is_equal, [False])) | np.concatenate(([False], is_equal))
+        some = np.sort(order[among_equals])
+        order[among_equals] = some[np.lexsort([each[some] for each in by])]
+    return order
 
 
 def _buckets(hashes: Ints, bits: int) -> Ints:

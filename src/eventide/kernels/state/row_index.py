@@ -4,8 +4,10 @@
 
 A slot is as wide as the index asks for, or wider while what is held spans a long time: there are never many of them.
 The number of a slot's parts follows the number of its rows: a small batch reads and writes a few small blobs, however
-much is held, and a large one pays a fraction of a microsecond per row. A directory, one small blob, holds of each slot
-how many rows it has and their first and last time: a slot is forgotten without being read.
+much is held, and a large one pays a fraction of a microsecond per row. As long as a slot has only met large batches its
+parts are larger: each costs a trip to the store. A small batch that suffers from it makes them small, for good. A
+directory, one small blob, holds of each slot how many rows it has and their first and last time: a slot is forgotten
+without being read.
 
 Beside its rows a part may have notes on them, appended without rewriting the rows.
 """
@@ -28,6 +30,8 @@ PER_PART = 512  # rows, of a slot with few parts
 _PER_LARGE_PART = 2048  # of one with many: each part costs a batch that touches them all a call of the store
 _FEW_BITS, _MOST_BITS = 6, 12
 _MOST_SLOTS = 128  # that rows may be spread over
+_COARSER = 3  # bits that a slot of large batches does without
+_WORTH_SPREADING = 8_192  # rows that a small batch would read in vain
 _GROWTH = 2  # bits that a slot gets beyond what it needs, so that it need not be spread anew soon
 _MOST_BLOBS = 8
 _AT_ONCE = 1_000_000  # rows that are read
@@ -118,7 +122,7 @@ class RowIndex:
             slot = by_place.get((shift, place))
             if slot is None:
                 number = max((slot.number for slot in directory.slots), default=-1) + 1
-                slot = Slot(number, shift, place, _bits_for(part.num_rows))
+                slot = Slot(number, shift, place, _bits_for(part.num_rows, _COARSER))
                 directory.slots.append(slot)
             self._put(slot, part, store)
         directory.changed = True
@@ -140,12 +144,17 @@ class RowIndex:
             return
         earliest, latest = int(first.min()), int(last.max())
         asked, rows, notes = np.zeros(len(hashes), np.bool_), list[pa.Table](), list[pa.Table]()
+        is_large = _is_large(len(hashes), directory.rows)
         for slot in directory.slots:
             if slot.last < earliest or slot.first > latest:
                 continue
             within = (last >= slot.first) & (first <= slot.last)
-            if not within.any():
+            questions = int(np.count_nonzero(within))
+            if questions == 0:
                 continue
+            if not is_large and _read_in_vain(questions, slot) > _WORTH_SPREADING:
+                self._append(slot, self._spread(slot, _bits_for(slot.rows) + _GROWTH, store), store)
+                directory.changed = True
             parts = np.flatnonzero(np.bincount(slot.parts_of(hashes[within]))).tolist()
             rows += self._read(self._space, self._codec, slot, parts, store)
             notes += self._read(self._note_space, self._note_codec, slot, parts, store)
@@ -194,28 +203,45 @@ class RowIndex:
         ts = ints(rows, TS)
         slot.rows += rows.num_rows
         slot.first, slot.last = min(slot.first, int(ts.min())), max(slot.last, int(ts.max()))
-        if slot.bits < _bits_for(slot.rows):
-            rows = self._emptied(slot, rows, store)
+        is_large = _is_large(rows.num_rows, slot.rows)
+        bits = _bits_for(slot.rows, _COARSER if is_large else 0)
+        if slot.bits < bits:
+            held = self._spread(slot, bits if is_large else bits + _GROWTH, store)
+            rows = pa.concat_tables([held, rows]).combine_chunks()
+        self._append(slot, rows, store)
+
+    def _append(self, slot: Slot, rows: pa.Table, store: Store) -> None:
         for part, some in split(rows, slot.parts_of(ints(rows, HASH))):
             blobs = store.append(self._space, slot.bucket(part), self._codec.encode(some))
             if blobs > _MOST_BLOBS:
                 whole = self._codec.decode_all(store.read(self._space, slot.bucket(part)))
                 store.replace(self._space, slot.bucket(part), self._codec.encode(whole))
 
-    def _emptied(self, slot: Slot, more: pa.Table, store: Store) -> pa.Table:
-        """All rows of a slot that gets more parts; its notes are spread anew."""
+    def _spread(self, slot: Slot, bits: int, store: Store) -> pa.Table:
+        """Give a slot more parts. Returns its rows, which must be appended anew; its notes have been."""
         parts = list(range(1 << slot.bits))
         rows = self._read(self._space, self._codec, slot, parts, store)
         notes = self._read(self._note_space, self._note_codec, slot, parts, store)
         for part in parts:
             store.delete(self._space, slot.bucket(part))
             store.delete(self._note_space, slot.bucket(part))
-        slot.bits = min(_bits_for(slot.rows) + _GROWTH, _MOST_BITS) if rows else _bits_for(slot.rows)
+        slot.bits = min(bits, _MOST_BITS)
         if notes:
             self.note(pa.concat_tables(notes), Slots([slot]), store)
-        return pa.concat_tables([*rows, more]).combine_chunks()
+        return pa.concat_tables([self._codec.schema.empty_table(), *rows]).combine_chunks()
 
 
-def _bits_for(rows: int) -> int:
+def _is_large(rows: int, held: int) -> bool:
+    """Whether a batch of so many rows, or questions, touches every part of what is held, however small parts are."""
+    return rows * PER_PART >= held
+
+
+def _read_in_vain(questions: int, slot: Slot) -> int:
+    """How many rows of a slot are read only since its parts are larger than those of small batches."""
+    held, fine = (min(questions, 1 << bits) * slot.rows >> bits for bits in (slot.bits, _bits_for(slot.rows)))
+    return held - fine
+
+
+def _bits_for(rows: int, fewer: int = 0) -> int:
     fine, coarse = ((rows // size).bit_length() for size in (PER_PART, _PER_LARGE_PART))
-    return min(fine, max(coarse, _FEW_BITS), _MOST_BITS)
+    return max(min(fine, max(coarse, _FEW_BITS), _MOST_BITS) - fewer, 0)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec
-from eventide.kernels.vector.columns import Ints, distinct, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints, stable_order
 
 LEVELS = 6
 BITS = 4  # a range on one level is 2 ** BITS ranges on the level below
@@ -39,9 +39,11 @@ def split(table: pa.Table, buckets: Ints) -> Iterator[tuple[int, pa.Table]]:
     if (buckets == buckets[0]).all():
         yield int(buckets[0]), table
         return
-    order = np.argsort(buckets, kind="stable")
+    order = stable_order(buckets)
     ordered = table.take(pa.array(order)).combine_chunks()
-    touched, starts = np.unique(buckets[order], return_index=True)
+    sorted_buckets = buckets[order]
+    starts = np.flatnonzero(np.concatenate(([True], sorted_buckets[1:] != sorted_buckets[:-1])))
+    touched = sorted_buckets[starts]
     for bucket, start, end in zip(touched.tolist(), starts.tolist(), [*starts[1:].tolist(), len(buckets)], strict=True):
         yield bucket, ordered.slice(start, end - start)
 

@@ -55,10 +55,15 @@ def _running_max(groups: Ints, values: Ints) -> Ints:
     """The largest value so far within each run of equal, ascending groups."""
     if ((values[1:] >= values[:-1]) | (groups[1:] != groups[:-1])).all():
         return values
+    dense = np.cumsum(np.concatenate(([0], groups[1:] != groups[:-1])))
+    least, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+    highest: Ints
+    if int(dense[-1] + 1) * span < 1 << 62:
+        highest = np.maximum.accumulate(dense * span + (values - least)) - dense * span
+        return highest + least
     known: Ints
     known, rank = np.unique(values, return_inverse=True)
-    dense = np.cumsum(np.concatenate(([0], groups[1:] != groups[:-1])))
-    highest: Ints = np.maximum.accumulate(dense * len(known) + rank) - dense * len(known)
+    highest = np.maximum.accumulate(dense * len(known) + rank) - dense * len(known)
     return known[highest]
 
 

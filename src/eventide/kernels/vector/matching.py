@@ -14,6 +14,7 @@ from eventide.kernels.vector.columns import Ints, Mask, dense_rank, holds_floats
 from eventide.kernels.vector.hashing import hash_rows
 
 _AT_ONCE = 1_000_000  # pairs
+_FEW, _LOOKED_AT = 8, 20  # where so many times more rows are held than asked for, so many bits of hashes are looked up
 _HASH_BITS = 24  # at least so many of a hash are compared before the keys themselves are
 
 Pairs = tuple[Ints, Ints]  # places in one table, and in the other
@@ -59,9 +60,12 @@ def _runs(asked: Questions, hashes: Ints, ts: Ints) -> tuple[Ints, Ints, Ints, I
     """(questions, an order of rows, where in it the rows begin that may answer each question, how many they are)."""
     places, first, last, known = _as_ranks(asked, ts)
     bits = int(places.max()).bit_length()
-    held = _composed(hashes, places, bits)
+    likely = _likely(asked.hashes, hashes) if len(asked.hashes) * _FEW < len(hashes) else slice(None)
+    held = _composed(hashes[likely], places[likely], bits)
     order = np.argsort(held)
     held = held[order]
+    if not isinstance(likely, slice):
+        order = likely[order]
     some = np.flatnonzero((first <= last) & known)
     low = _composed(asked.hashes[some], first[some], bits)
     turn = np.argsort(low)
@@ -69,6 +73,13 @@ def _runs(asked: Questions, hashes: Ints, ts: Ints) -> tuple[Ints, Ints, Ints, I
     start = np.searchsorted(held, low[turn], "left")
     end = np.searchsorted(held, _composed(asked.hashes[some], last[some], bits), "right")
     return some, order, start, end - start
+
+
+def _likely(asked: Ints, hashes: Ints) -> Ints:
+    """The places of hashes whose first bits are those of one that is asked for."""
+    is_asked = np.zeros(1 << _LOOKED_AT, np.bool_)
+    is_asked[asked.view(np.uint64) >> np.uint64(64 - _LOOKED_AT)] = True
+    return np.flatnonzero(is_asked[hashes.view(np.uint64) >> np.uint64(64 - _LOOKED_AT)])
 
 
 def _as_ranks(asked: Questions, ts: Ints) -> tuple[Ints, Ints, Ints, Mask]:

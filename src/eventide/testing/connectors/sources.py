@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eventide.database import Database
 
 _COLUMNS = "id BIGINT, name STRING"
-_STREAM = "kit"
+STREAM = "kit"
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ def check_source(connector: Connector, case: SourceCase, connect: Callable[..., 
         if case.put_bad is not None:
             case.put_bad(db)
             run.feed(db, "a row that does not decode")
-            found = db.accounting(_STREAM)
+            found = db.accounting(STREAM)
             expect(found["error"] == 1, f"a row that does not decode is one error: {found}")
-            (payload,) = db.side_output(_STREAM, "error")
+            (payload,) = db.side_output(STREAM, "error")
             expect(bool(payload["error_detail"]), "the payload of a row that does not decode shows it")
-    for after, step in {"a restart": None, **_STEPS}.items():
+    for after, step in {"a restart": None, **CRASHES}.items():
         if step is not None:
             step(Layout(checkpoint))
         with closing(run.connect()) as db:
@@ -85,7 +85,7 @@ class _Run:
         db = self._connect(checkpoint=self._checkpoint)
         try:
             db.execute(create_sql(self.connector, "source", "s", _COLUMNS, options or self.case.options))
-            db.execute(f"CREATE STREAM {_STREAM} AS SELECT id, name FROM s")
+            db.execute(f"CREATE STREAM {STREAM} AS SELECT id, name FROM s")
         except BaseException:
             db.close()
             raise
@@ -100,15 +100,15 @@ class _Run:
         self.check(db, after)
 
     def check(self, db: Database, after: str) -> None:
-        found = sorted((row["id"], row["name"]) for row in db.read(_STREAM))
+        found = sorted((row["id"], row["name"]) for row in db.read(STREAM))
         expect(found == self._given, f"every row is there once after {after}: {found}, and not {self._given}")
-        used = db.accounting(_STREAM)["used"]
+        used = db.accounting(STREAM)["used"]
         expect(used == len(self._given), f"every row is used once after {after}: {used} of {len(self._given)}")
 
 
 def _newest(layout: Layout) -> int:
     """The newest batch that gave rows; what came after it is taken away."""
-    results, spark = layout.results(_STREAM), layout.spark(_STREAM)
+    results, spark = layout.results(STREAM), layout.spark(STREAM)
     batch = max(int(path.name.split(".")[0]) for path in results.glob("*.main.arrow"))
     for path in [*results.iterdir(), *spark.glob("offsets/*"), *spark.glob("commits/*")]:
         number = path.name.lstrip(".").split(".")[0]
@@ -118,25 +118,25 @@ def _newest(layout: Layout) -> int:
 
 
 def _not_complete(layout: Layout) -> None:
-    _remove(layout.spark(_STREAM) / "commits", _newest(layout))
+    _remove(layout.spark(STREAM) / "commits", _newest(layout))
 
 
 def _not_accounted(layout: Layout) -> None:
     _not_complete(layout)
-    (layout.results(_STREAM) / f"{_newest(layout):012d}.json").unlink()
+    (layout.results(STREAM) / f"{_newest(layout):012d}.json").unlink()
 
 
 def _not_stored(layout: Layout) -> None:
     batch = _newest(layout)
     _not_accounted(layout)
-    for path in layout.results(_STREAM).glob(f"{batch:012d}.*"):
+    for path in layout.results(STREAM).glob(f"{batch:012d}.*"):
         path.unlink()
 
 
 def _not_planned(layout: Layout) -> None:
     batch = _newest(layout)
     _not_stored(layout)
-    _remove(layout.spark(_STREAM) / "offsets", batch)
+    _remove(layout.spark(STREAM) / "offsets", batch)
 
 
 def _remove(folder: AnyPath, batch: int) -> None:
@@ -144,7 +144,8 @@ def _remove(folder: AnyPath, batch: int) -> None:
     (folder / f".{batch}.crc").unlink(missing_ok=True)
 
 
-_STEPS: Mapping[str, Callable[[Layout], None]] = {
+# what each leaves of a checkpoint's stream STREAM
+CRASHES: Mapping[str, Callable[[Layout], None]] = {
     "a crash before the batch was complete": _not_complete,
     "a crash before the account was written": _not_accounted,
     "a crash before rows were stored": _not_stored,
