@@ -5,7 +5,7 @@ a few at a time, and each test waits for its own. The two harder ways are slow t
 which half is played in the one and half in the other, and then not whole as well.
 
 All cases are played without Spark as well (`tests/properties/test_reference_transcripts.py`), where what they are about
-is decided; so every fifth of the others is quick here, unless it says itself that it is `slow`, and the rest is slow.
+is decided; so every twelfth of the others is quick here, unless it says itself that it is `slow`, and the rest is slow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.properties.test_reference_transcripts import NEEDS_SPARK
 AT_ONCE = 3
 WAYS: dict[str, dict[str, bool]] = {"whole": {}, "restarting": {"restarting": True}, "one row": {"one_row": True}}
 ALWAYS = ("core",)
-EVERY = 5  # of the other cases, which are quick
+EVERY = 12  # of the other cases, which are quick
 
 
 def _chosen() -> Iterator[Any]:

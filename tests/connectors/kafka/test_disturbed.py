@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,41 @@ def test_a_stream_from_topic_to_topic_survives_its_broker(
         broker.delete("in")
         with pytest.raises(EventideError, match=r"has gone|there is no topic in"):
             db.tick()
+
+
+def test_a_consumer_that_joins_the_group_takes_nothing_from_the_stream(
+    broker: Broker, new_topic: Callable[..., str], db_factory: DatabaseFactory
+) -> None:
+    """The group rebalances, and refuses offsets of somebody who is no member; the stream's are in its checkpoint."""
+    from confluent_kafka import Consumer
+
+    topic, db = new_topic(2), db_factory()
+    db.execute(f"""
+        CREATE SOURCE s (v BIGINT)
+        WITH ('connector' = 'kafka', 'servers' = '{broker.address}', 'topic' = '{topic}', 'group' = 'g-{topic}');
+        CREATE STREAM o AS SELECT v FROM s
+    """)
+
+    def put(first: int) -> None:
+        for partition in (0, 1):
+            broker.send(topic, [json.dumps({"v": first + 2 * number + partition}) for number in range(5)], partition)
+        db.tick()
+
+    put(0)
+    quiet = {"bootstrap.servers": broker.address, "group.id": f"g-{topic}", "log_level": 0}
+    others = [Consumer({**quiet, "auto.offset.reset": "earliest"}) for _ in range(2)]
+    for number, other in enumerate(others, start=1):
+        other.subscribe([topic])
+        end = time.monotonic() + 60
+        while not other.assignment() and time.monotonic() < end:
+            for each in others[:number]:  # who is asked to give up partitions answers only when it looks
+                each.poll(0.1)
+        assert other.assignment()
+        put(10 * number)
+    for other in others:
+        other.close()
+    put(30)
+    assert sorted(row["v"] for row in db.read("o")) == list(range(40))
 
 
 def test_a_stream_goes_on_while_its_dead_letters_cannot_be_delivered(
