@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,8 +11,6 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from eventide.connectors.kafka.offsets import Offsets, Partition, TopicChoice
 from eventide.errors import OptionError, SourceError
 from eventide.plan.positions import Edge, Position, Since
-
-_LOG = logging.getLogger("eventide")
 
 
 class Topics:
@@ -89,16 +86,11 @@ class Topics:
         return {**self.at(Edge(latest=False), rest), **given}
 
     def commit(self, group: str, offsets: Offsets) -> None:
-        """Let the usual tools see how far the stream is, which goes by its checkpoint. A group refuses it while it has
-        members; then tools see it later.
-        """
+        """Let the group's members, and the usual tools, see how far the stream is."""
         marks = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
         request = [ConsumerGroupTopicPartitions(group, marks)]
         for answer in self._admin.alter_consumer_group_offsets(request, request_timeout=self._seconds).values():
-            try:
-                answer.result()
-            except KafkaException as error:
-                _LOG.warning("source %s: group %s takes no offsets: %s", self._source, group, error.args[0].str())
+            answer.result()
 
     def _listed(self, wanted: dict[Partition, Any]) -> Offsets:
         if not wanted:
