@@ -12,7 +12,7 @@ from eventide.spark.batch_account import BatchAccount
 from eventide.storage.results import Account
 
 NOTHING: dict[str, Any] = {
-    name: {} for name in ("events", "watermarks", "known", "tops", "flushes", "admission", "offered", "lanes", "rows")
+    name: {} for name in ("events", "watermarks", "judged", "tops", "flushes", "admission", "offered", "lanes", "rows")
 }
 
 

@@ -20,7 +20,7 @@ ROWS_IN = "rows_in"
 _LONG = 1_000_000  # microseconds: who takes less keeps nobody waiting
 _TIMES = {
     "watermarks": "watermark",
-    "known": "known_watermark",
+    "judged": "judged_watermark",
     "tops": "max_timestamp_seen",
     "flushes": "flushed",
     "offered": "offered",

@@ -12,17 +12,17 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from eventide.admission.gate import ADMITTED, REFUSED
 from eventide.admission.options import AdmissionSpec
 from eventide.admission.shedding import Shedding, kept_of
-from eventide.admission.trust import Regaining
 from eventide.errors import EventideError
 from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence
 from eventide.plan.trigger import Trigger
 from eventide.spark.backlog import Backlog
-from eventide.spark.clock import SteadyClock, from_progress
+from eventide.spark.clock import SteadyClock
 from eventide.spark.compile import Compiled
+from eventide.spark.last_watermark import LastWatermark
+from eventide.spark.limits_plan import LimitsPlan
 from eventide.spark.manifest_log import ManifestLog
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
@@ -30,7 +30,6 @@ from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.source_watermarks import SourceWatermarks
 from eventide.spark.tables import StreamTables
 from eventide.spark.why_ended import Need, WhyEnded
-from eventide.storage.atomic import read_json, write_json
 from eventide.storage.compaction import Keep, compact
 from eventide.storage.inbox import Entry
 from eventide.storage.paths import AnyPath
@@ -80,15 +79,15 @@ class RunningStream:
         self._heartbeat = heartbeat
         self._reads_outside = reads_outside  # whether rows come from sources that others write to
         self.limits = limits
-        judged = {name for name, spec in limits.items() if spec.needs_history}
-        self._watermarks = SourceWatermarks(router, judged, lanes or {})
+        self._watermarks = SourceWatermarks(router, lanes or {})
         self.trigger = trigger or Trigger()
         self._own_pace: dict[str, Any] = {}  # Spark's trigger under which the query runs; empty: batch after batch
         self._shedding = shedding
         self._ended: int | None = None  # the last batch that was observed
         self._tables = tables
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
-        decides = judged or shedding or backlog.batcher or lanes or tables
+        has_history = any(spec.needs_history for spec in limits.values())
+        decides = has_history or shedding or backlog.batcher or lanes or tables
         router.tell = self._batch_ended if decides else None
         self._why = WhyEnded(name, folder, router, check_sources)
         self._folder = folder
@@ -98,10 +97,9 @@ class RunningStream:
         self._afresh: dict[str, Any] | None = None  # Spark's trigger, while the query is being started afresh
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
-        self._regaining = Regaining()
-        self._trusting: Compiled | None = None  # the plan that lets rows pass, while another asks limits for each
+        self._limits_plan = LimitsPlan()
         self._clock = SteadyClock()
-        self._watermark: int | None = read_json(self._watermark_path)
+        self._last_watermark = LastWatermark(folder / "watermark.json")
 
     @property
     def is_active(self) -> bool:
@@ -192,7 +190,7 @@ class RunningStream:
         """Take in all that is there, and run the batches that close windows because of it, at once."""
         if self._own_pace:
             self.stop()
-        self._trust_again()
+        self._let_pass_again()
         self.start()
         self.publish()
         self._wait()
@@ -225,11 +223,11 @@ class RunningStream:
         upto, fences = min(upto, side.delivered), [*fences, *side.positions]
         compact(self.router.results, keep, upto, self._clock.micros(), fences)
         self._manifest_log.shorten(self.inbox.oldest)
-        if self.is_active and not self.trigger.ends and self.inbox.last - self._published_before > _NAMES_IN_MEMORY:
-            self._afresh = self._own_pace
-        pace = self._own_pace
-        if self._trust_again():
-            self._afresh = pace
+        if self.is_active and not self.trigger.ends:
+            has_many_names = self.inbox.last - self._published_before > _NAMES_IN_MEMORY
+            pace = self._own_pace
+            if self._let_pass_again() or has_many_names:
+                self._afresh = pace
         if self._afresh is not None:
             self._start_afresh(self._afresh)
 
@@ -244,15 +242,14 @@ class RunningStream:
             return
         self._own_pace, self._afresh = pace, None
 
-    def _trust_again(self) -> bool:
+    def _let_pass_again(self) -> bool:
         """Go back to the plan that lets rows pass, if limits have refused none for long; says whether it did. Then the
         query is to be started.
         """
-        if self._trusting is None or not self._regaining.is_due:
+        if not self._limits_plan.is_due:
             return False
         self.stop()
-        self.compiled, self._trusting = self._trusting, None
-        self._regaining.regained()
+        self.compiled = self._limits_plan.take_up()
         return True
 
     def beat(self) -> bool:
@@ -279,9 +276,7 @@ class RunningStream:
         if account is None or account.began is None or account.batch == self._ended:
             return
         self._ended = account.batch
-        counts = list(account.admission.values())
-        refused = sum(each.get(name, 0) for each in counts for name in REFUSED)
-        self._regaining.saw(sum(each.get(ADMITTED, 0) for each in counts), refused)
+        self._limits_plan.saw(account)
         taken, waiting = self.backlog.observe(account.began, now, kept_of(account))
         if self._shedding is not None:
             self._shedding.observe(account, now, taken, waiting)
@@ -346,7 +341,7 @@ class RunningStream:
         self._own_pace, self._afresh = {}, None
         if query is None or self._jvm.has_ended:
             return
-        self._note_watermark(query)
+        self._last_watermark.note(query)
         query.stop()
 
     def settle(self) -> None:
@@ -382,8 +377,8 @@ class RunningStream:
     def watermark(self) -> int | None:
         """Microseconds; None before the first row."""
         if self._query is not None and not self._jvm.has_ended:
-            self._note_watermark(self._query)
-        return self._watermark
+            self._last_watermark.note(self._query)
+        return self._last_watermark.at
 
     def progress(self) -> Mapping[str, Any]:
         """Spark's newest progress report, empty before the first."""
@@ -430,9 +425,10 @@ class RunningStream:
         if need is Need.GUARDS:
             cause = self._why.cause(self._error())
             _LOG.warning("stream %s: an expression failed for a row, such rows are errors now: %s", self.name, cause)
-        self._trusting = self.compiled if need is Need.ASKING else None
         if need is Need.ASKING:
-            self._regaining.lost()
+            self._limits_plan.asks_instead_of(self.compiled)
+        else:
+            self._limits_plan.forget()
         self.compiled = compiled
         self.stop()
         return True
@@ -466,7 +462,7 @@ class RunningStream:
             self.start()
             self._wait()
             return
-        self._note_watermark(self._query)
+        self._last_watermark.note(self._query)
 
     def _raise_unless_it_goes_on(self, error: Exception) -> None:
         """Raise why the query has ended, unless another plan may help."""
@@ -494,17 +490,6 @@ class RunningStream:
     @property
     def _has_run(self) -> bool:
         return any((self._folder / "spark" / "commits").glob("[0-9]*"))
-
-    @property
-    def _watermark_path(self) -> AnyPath:
-        return self._folder / "watermark.json"
-
-    def _note_watermark(self, query: StreamingQuery) -> None:
-        """Keep what Spark reported last: a database that is opened again knows it before its first batch."""
-        told = from_progress(query.lastProgress or {})
-        if told is not None and told != self._watermark:
-            self._watermark = told
-            write_json(self._watermark_path, told)
 
 
 def _spark_trigger(trigger: Trigger) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class SourceTimes:
     """
 
     claims: dict[int, int] = field(default_factory=dict)
-    known: dict[int, int] = field(default_factory=dict)  # the part of the claims that Spark has seen among the rows
+    judged: dict[int, int] = field(default_factory=dict)  # of the claims, those that no task could tell
     tops: dict[int, int] = field(default_factory=dict)
     flushes: dict[int, int] = field(default_factory=dict)
     figures: dict[int, dict[str, float]] = field(default_factory=dict)  # of admission
@@ -74,7 +74,7 @@ class SourceTimes:
         for times, found in ((self.claims, let_in.claims), (self.tops, let_in.tops)):
             for number, value in found.items():
                 times[number] = max(value, times.get(number, value))
-        self.figures, self.offered = let_in.figures, let_in.offered
+        self.figures, self.offered, self.judged = let_in.figures, let_in.offered, let_in.claims
 
     def add(self, row: Row) -> None:
         if row.control == MANIFEST:
@@ -82,8 +82,7 @@ class SourceTimes:
         if row.control == LANES:
             add_lanes(self.lanes.setdefault(row.input, {}), json.loads(row.facts))
         flushed = row.at if row.control == "flush" else None
-        seen = ((self.claims, row.claim), (self.known, row.claim), (self.tops, row.top), (self.flushes, flushed))
-        for times, value in seen:
+        for times, value in ((self.claims, row.claim), (self.tops, row.top), (self.flushes, flushed)):
             if value is not None:
                 times[row.input] = max(value, times.get(row.input, value))
 
@@ -300,7 +299,7 @@ class ShardWorker:
             "now": clock.now,
             "watermark": clock.watermark,
             "watermarks": times.claims,
-            "known": times.known,
+            "judged": times.judged,
             "tops": times.tops,
             "flushes": times.flushes,
             "admission": times.figures,

@@ -4,7 +4,7 @@ over a restart.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from eventide.eventtime.lanes import LaneSilence, least_watermark
 from eventide.spark.router import Router
@@ -12,13 +12,12 @@ from eventide.storage.inbox import Entry
 
 
 class SourceWatermarks:
-    """Of the sources of one stream. Only shards know which rows of the `judged` are admitted, so that tasks cannot say
-    what watermark these allow; a source in `lanes` has partitions, and the least of them counts.
+    """Of the sources of one stream. Where only shards know which rows are admitted, tasks cannot say what watermark
+    these allow; a source in `lanes` has partitions, and the least of them counts.
     """
 
-    def __init__(self, router: Router, judged: Collection[str], lanes: Mapping[str, LaneSilence]) -> None:
+    def __init__(self, router: Router, lanes: Mapping[str, LaneSilence]) -> None:
         self._router = router
-        self._judged = judged
         self._lanes = lanes
         self._told: dict[str, int] = {}
 
@@ -39,9 +38,8 @@ class SourceWatermarks:
 
     def news(self, now: int) -> list[Entry]:
         """What admitted rows allow, as the shards have found it, and what partitions allow, where it has moved."""
-        admitted = {
-            name: at for name, at in self.of_accounts().items() if name in self._judged and at > self._known(name, at)
-        }
+        figures = self._figures()
+        admitted = {name: each["judged_watermark"] for name, each in figures.items() if "judged_watermark" in each}
         claims = {**admitted, **self._least_of_partitions(now)}
         moved = {name: at for name, at in claims.items() if at > self._told.get(name, at - 1)}
         self._told.update(moved)
@@ -61,10 +59,6 @@ class SourceWatermarks:
         account = self._router.results.latest()
         lanes = {} if account is None else account.lanes
         return {name: silence.idle(lanes.get(name, {}), now) for name, silence in self._lanes.items()}
-
-    def _known(self, source: str, at: int) -> int:
-        """What Spark knows of a source's watermark, since it came with rows; before `at` if it knows nothing."""
-        return self._figures()[source].get("known_watermark", at - 1)
 
     def _figures(self) -> Mapping[str, Mapping[str, int]]:
         account = self._router.results.latest()

@@ -83,7 +83,7 @@ class _Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
         return pa.PythonFile(_Writer(self._client, path), mode="w")
 
     def open_append_stream(self, path: str, metadata: Mapping[str, str]) -> pa.PythonFile:
-        raise NotImplementedError("files are written anew")
+        raise io.UnsupportedOperation(f"{path}: a file is written whole, with open_output_stream")
 
     # Changes --------------------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class _Hdfs(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
             self._delete(each.path)
 
     def delete_root_dir_contents(self) -> None:
-        raise NotImplementedError("a whole cluster is not deleted")
+        raise io.UnsupportedOperation("the root of a cluster is not emptied: delete its folders, with delete_dir")
 
     def _delete(self, path: str) -> None:
         with _plain_errors():

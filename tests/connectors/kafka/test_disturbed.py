@@ -85,7 +85,7 @@ def test_a_stream_from_topic_to_topic_survives_its_broker(
 def test_a_consumer_that_joins_the_group_takes_nothing_from_the_stream(
     broker: Broker, new_topic: Callable[..., str], db_factory: DatabaseFactory
 ) -> None:
-    """The group rebalances, and refuses offsets of somebody who is no member; the stream's are in its checkpoint."""
+    """The group rebalances. The stream is no member of it, and goes by its checkpoint."""
     from confluent_kafka import Consumer
 
     topic, db = new_topic(2), db_factory()

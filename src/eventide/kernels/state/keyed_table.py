@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec, Earlier, unchanged
-from eventide.kernels.vector.columns import Ints, distinct, ints
+from eventide.kernels.vector.columns import Ints, distinct, ints, ties_broken
 from eventide.kernels.vector.hashing import hash_rows
 from eventide.kernels.vector.intervals import by_group_and_time
 
@@ -263,11 +263,7 @@ def _order(table: pa.Table) -> Ints:
     order = by_group_and_time(number, start)
     one, next_one = order[:-1], order[1:]
     is_equal = (number[one] == number[next_one]) & (start[one] == start[next_one])
-    if is_equal.any():  # of few rows
-        among_equals = np.concatenate((is_equal, [False])) | np.concatenate(([False], is_equal))
-        some = np.sort(order[among_equals])
-        order[among_equals] = some[np.lexsort([each[some] for each in by])]
-    return order
+    return ties_broken(order, is_equal, by)
 
 
 def _buckets(hashes: Ints, bits: int) -> Ints:

@@ -48,6 +48,16 @@ def stable_order(values: Ints) -> Ints:
     return np.argsort(values, kind="stable")
 
 
+def ties_broken(order: Ints, is_equal: Mask, by: Sequence[Ints]) -> Ints:
+    """An order in which few neighbours are equal (`is_equal`: to the next), with these by columns, of which the last
+    counts most, then as they came.
+    """
+    among_equals = np.flatnonzero(np.append(is_equal, False) | np.append(False, is_equal))
+    some = np.sort(order[among_equals])
+    order[among_equals] = some[np.lexsort([each[some] for each in by])]
+    return order
+
+
 def distinct(values: Ints) -> Ints:
     """The values, each once, ascending: many of them several times as fast as by np.unique, which hashes them."""
     ordered = np.sort(values)

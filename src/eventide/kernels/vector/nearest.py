@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from eventide.kernels.vector.columns import Ints, Mask, combined_rank, dense_rank, distinct, normalised
+from eventide.kernels.vector.columns import Ints, Mask, combined_rank, dense_rank, distinct, normalised, ties_broken
 from eventide.kernels.vector.matching import same
 from eventide.kernels.windows.grid import spans
 
@@ -115,11 +115,7 @@ def _ordered(place: Ints, tie: Ints) -> Ints:
     """The order of rows by place, and by `tie` where places are equal."""
     order = np.argsort(place)
     ordered = place[order]
-    equal = ordered[1:] == ordered[:-1]
-    among_equals = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
-    some = order[among_equals]
-    order[among_equals] = some[np.lexsort((tie[some], place[some]))]
-    return order
+    return ties_broken(order, ordered[1:] == ordered[:-1], (tie, place))
 
 
 def _slices(numbers: Ints, each: int) -> Iterator[Ints]:
