@@ -36,7 +36,8 @@ demo: setup ## a live pipeline on local Spark, and what happened to every row
 	@$(WITH_JAVA) $(BIN)/eventide demo --seconds $(DEMO_SECONDS)
 
 # A cache that makes every later start of Spark some seconds shorter; without it all goes on as well.
-$(ARCHIVE): $(READY) src/eventide/spark/local/class_archive.py
+$(ARCHIVE): $(READY) src/eventide/spark/local/class_archive.py $(wildcard src/eventide/tasks/compiled/*.py)
+	@$(BIN)/python -m eventide.tasks.compiled.kept
 	@$(WITH_JAVA) $(BIN)/python -m eventide.spark.local.class_archive || echo "no archive of classes: Spark starts as slowly as before" >&2
 	@touch $@
 

@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
     "kernels": ({"errors", "eventtime", "plan.joins", "plan.modes", "plan.windows"}, {"pyarrow", "numpy"}),
     "tasks": (
         {"admission", "errors", "eventtime", "kernels", "storage.paths", "storage.results", "storage.stores"},
-        {"pyarrow", "numpy", "sqlglot"},
+        {"pyarrow", "numpy", "sqlglot", "numba", "llvmlite"},
     ),
     "plan": (
         {"admission.options", "errors", "eventtime", "kernels", "storage.stores", "tasks"} | DECLARED,
@@ -55,7 +55,7 @@ MAY_IMPORT["web"] = (
 )
 # Seen by type checkers only, so not an import when the program runs.
 TYPES_ONLY = {"database": {"pyspark", "opentelemetry"}, "fluent": {"pyspark"}}
-HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "sqlglot", "prompt_toolkit"}
+HEAVY = {"pyspark", "py4j", "pandas", "pyarrow", "duckdb", "numba", "sqlglot", "prompt_toolkit"}
 
 
 def modules() -> list[Path]:

@@ -14,11 +14,11 @@ def warm_up() -> None:
 
     console = stdout()
     path = speed.built_ahead(check_java())
-    if path.exists():
+    if path is not None:
         console.print(Text(f"nothing to do: {path} is there"), soft_wrap=True)
         return
     try:
-        with console.status("running a small stream, so that Java notes which classes Spark uses …"):
+        with console.status("compiling, and running a small stream, so that Java notes which classes Spark uses …"):
             made = speed.build_ahead()
     except (RuntimeError, OSError) as error:
         raise EnvironmentError(

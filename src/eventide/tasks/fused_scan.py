@@ -35,11 +35,11 @@ from eventide.kernels.vector.columns import column
 from eventide.kernels.vector.text import is_readable, is_utf8, readable
 from eventide.tasks.byte_ranges import FileRange
 from eventide.tasks.csv_lines import CsvLines
-from eventide.tasks.digits import Mask, Places
 from eventide.tasks.expressions import Expression, evaluate
 from eventide.tasks.file_content import is_empty
 from eventide.tasks.file_errors import naming_file
 from eventide.tasks.iso_times import iso_times
+from eventide.tasks.json_columns import Mask, Places
 from eventide.tasks.json_lines import JsonLines, Piece, RawLines
 from eventide.tasks.messages import Messages
 from eventide.tasks.packing import (

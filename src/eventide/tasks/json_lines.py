@@ -1,13 +1,13 @@
 """JSON lines read inside a task: whole blocks at a time, and what nobody here is sure about left to Spark.
 
-Lines that differ only in their values are read by `uniform_lines`, the others by Arrow's parser. It is stricter than
-Spark's: what it accepts means the same to both, provided that every line is one object; a piece that it refuses is
-split into smaller and smaller ones, until only a few lines are left to Spark.
+Compiled code reads them (`json_columns`), and Arrow's parser what that leaves. Both are stricter than Spark's parser:
+what they accept means the same to it, provided that every line is one object. A piece that Arrow refuses is split into
+smaller and smaller ones, until only a few lines are left to Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +18,11 @@ import pyarrow.json as pj
 from eventide.kernels.vector.columns import whole
 from eventide.kernels.vector.text import is_utf8
 from eventide.tasks.byte_ranges import FileRange
-from eventide.tasks.digits import Mask, Places
 from eventide.tasks.expressions import DATE, TYPES
 from eventide.tasks.iso_times import iso_dates, iso_times
+from eventide.tasks.json_columns import Mask, Places, Read, read_again, read_lines
 from eventide.tasks.line_blocks import blocks
 from eventide.tasks.struct_types import arrow_type, element_of, fields_of
-from eventide.tasks.uniform_lines import Alike, read_again, sorted_lines
 
 _PARSED_AT_ONCE = 1 << 20
 _FEW = 64  # so few lines are not worth splitting
@@ -76,31 +75,32 @@ class JsonLines:
 
     def read_blocks(self, found: Iterable[tuple[int, bytes]]) -> Iterator[Piece]:
         """Blocks of whole lines, each with a number from which its lines can be counted."""
-        are_alike = True
+        is_worth_it = True
         for at, block in found:
             block = block if block.endswith(b"\n") else block + b"\n"
-            if not are_alike or len(block) < _LITTLE or b"\r" in block or not is_utf8(block):
+            if not is_worth_it or len(block) < _LITTLE or b"\r" in block or not is_utf8(block):
                 yield from _in_runs(at, self._decoded(block, at + np.arange(block.count(b"\n"))))
                 continue
-            by_layout = sorted_lines(self.columns, self._wanted, block, self._is_sure)
-            pieces = [self._alike(at, block, each) for each in by_layout.read]
-            if len(by_layout.rest_places):
-                pieces += self._decoded(by_layout.rest, at + by_layout.rest_places)
-                are_alike = sum(len(each.places) for each in by_layout.read) > len(by_layout.rest_places)
+            read = read_lines(block, self.columns, self._wanted, self.iso)
+            pieces = [self._read(at, block, read)] if len(read.places) else []
+            if len(read.left):
+                lines = [block[begin : block.index(b"\n", begin) + 1] for begin in read.left.tolist()]
+                pieces += self._decoded(b"".join(lines), at + read.left)
+                is_worth_it = len(read.places) > len(read.left)
             yield from _in_runs(at, pieces)
 
     @property
-    def _wanted(self) -> Collection[str]:
-        return {name for name, _ in self.columns} if self.wanted is None else self.wanted
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.columns) if self.wanted is None else self.wanted
 
-    def _is_sure(self, rows: pa.Table) -> bool:
-        return self.iso is None or iso_times(whole(rows[self.iso])) is not None
+    def _read(self, at: int, block: bytes, read: Read) -> Piece:
+        whole = None
+        if self.wanted is not None:
 
-    def _alike(self, at: int, block: bytes, alike: Alike) -> Piece:
-        places, first = alike.places + at, int(alike.places[0]) + at
-        if self.wanted is None:
-            return Piece(first, alike.rows, [], places)
-        return Piece(first, alike.rows, [], places, lambda chosen: read_again(self.columns, block, alike, chosen))
+            def whole(chosen: Mask) -> pa.Table:
+                return read_again(block, self.columns, read.places[chosen])
+
+        return Piece(at + int(read.places[0]), read.rows, [], at + read.places, whole)
 
     def _decoded(self, text: bytes, places: Places) -> Iterator[Piece]:
         """`text` ends with the end of a line; `places` are those of its lines."""
@@ -137,9 +137,9 @@ class JsonLines:
         if not is_utf8(text):
             return None
         if len(text) >= _LITTLE:
-            found = sorted_lines(self.columns, {name for name, _ in self.columns}, text, self._is_sure)
-            if len(found.rest_places) == 0 and len(found.read) == 1:
-                return found.read[0].rows
+            read = read_lines(text, self.columns, frozenset(name for name, _ in self.columns), self.iso)
+            if len(read.left) == 0:
+                return read.rows
         return self._parsed(text, count)
 
     def _parsed(self, text: bytes, count: int) -> pa.Table | None:
@@ -159,7 +159,9 @@ class JsonLines:
 
     def _judged(self, rows: pa.Table) -> pa.Table | None:
         arrays = [_judged(whole(rows[name]), type) for name, type in self.columns]
-        if any(array is None for array in arrays) or not self._is_sure(rows):
+        if any(array is None for array in arrays):
+            return None
+        if self.iso is not None and iso_times(whole(rows[self.iso])) is None:
             return None
         return pa.table(arrays, names=[name for name, _ in self.columns])
 

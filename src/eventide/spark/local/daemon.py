@@ -21,6 +21,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pyspark import daemon
 
+from eventide.tasks.compiled import kept
+
 _TASKS = "pyspark.worker"
 OF_TASKS = (
     "pandas",
@@ -57,6 +59,8 @@ def preload(modules: Iterable[str]) -> None:
             importlib.import_module(module)
         except Exception as error:
             sys.stderr.write(f"{module} is not loaded ahead: {type(error).__name__}: {error}\n")
+    if kept.is_there():
+        kept.load()
     gc.collect()
     gc.freeze()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from eventide.spark.local.class_archive import archive, java_options, make
 from eventide.spark.settings import JAVA_OPTIONS, PYTHONS, is_local
+from eventide.tasks.compiled import kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,13 +50,15 @@ def streaming_settings(master: str, option: bool | None) -> Mapping[str, str]:
     return _STREAMING if is_local(master) and is_wanted(option) else {}
 
 
-def built_ahead(java: str) -> Path:
-    """What `build_ahead` builds: it may be there already."""
-    return archive(java)
+def built_ahead(java: str) -> Path | None:
+    """What `build_ahead` builds, if all of it is there."""
+    path = archive(java)
+    return path if path.exists() and kept.is_there() else None
 
 
 def build_ahead() -> Path:
     """Build, once per machine, what makes every later start faster; a RuntimeError says why that cannot be."""
+    kept.load()
     return make()
 
 

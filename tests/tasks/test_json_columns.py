@@ -1,21 +1,21 @@
-"""Lines with one layout: what is read of them is what JSON says, and what is not sure is left to the parser."""
+"""Lines read by compiled code: what is read of them is what JSON says, and what is not sure is left to others."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given, strategies as st
 
 from eventide.tasks.byte_ranges import FileRange
+from eventide.tasks.json_columns import Read, read_again, read_lines
 from eventide.tasks.json_lines import JsonLines
-from eventide.tasks.line_layout import layout_of
-from eventide.tasks.uniform_lines import read_again, sorted_lines
 
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 COLUMNS = (("k", "bigint"), ("v", "int"))
 MANY = (
     ("t", "string"),
@@ -25,12 +25,13 @@ MANY = (
     ("s", "struct<a:string,i:struct<x:bigint>>"),
     ("l", "array<string>"),
     ("m", "array<bigint>"),
+    ("o", "array<struct<a:string,n:array<double>>>"),
 )
 NUMBERS = st.one_of(
     st.integers(-20, 20), st.integers(-(2**31), 2**31 - 1), st.sampled_from([0, 9, 10, 99, 100, -1, 2**31 - 1])
 )
 LONG_NUMBERS = st.integers(0, 63).flatmap(lambda bits: st.integers(1 - 2**bits, 2**bits - 1))
-TEXTS = st.text(st.characters(exclude_characters='"\\', exclude_categories=("Cc", "Cs")), max_size=70)
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=70)
 DOUBLES = st.one_of(
     st.integers(-(10**6), 10**6).map(lambda number: number / 100 or 0.0),
     st.floats(1e-4, 1e15),
@@ -48,18 +49,34 @@ ROWS = st.fixed_dictionaries(
         ),
         "l": st.none() | st.lists(st.none() | TEXTS, max_size=5),
         "m": st.none() | st.lists(st.none() | LONG_NUMBERS, max_size=3),
+        "o": st.none()
+        | st.lists(
+            st.none()
+            | st.fixed_dictionaries(
+                {"a": st.none() | TEXTS, "n": st.none() | st.lists(st.none() | DOUBLES, max_size=3)}
+            ),
+            max_size=3,
+        ),
         "w": TEXTS,
     }
 )
 
 
+def block_of(*lines: str) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def of_block(block: bytes, columns: tuple[tuple[str, str], ...] = COLUMNS, wanted: str | None = None) -> Read:
+    """All columns, or those wanted."""
+    names = frozenset(name for name, _ in columns) if wanted is None else frozenset(wanted.split())
+    return read_lines(block, columns, names, None)
+
+
 def read(*lines: str, columns: tuple[tuple[str, str], ...] = COLUMNS) -> list[dict[str, Any]] | None:
-    """The rows, if all lines have one layout."""
-    found = sorted_lines(columns, {name for name, _ in columns}, "".join(f"{line}\n" for line in lines).encode())
-    if len(found.rest_places) or len(found.read) != 1:
-        return None
-    rows: list[dict[str, Any]] = found.read[0].rows.to_pylist()
-    return rows
+    """The rows, if all lines can be read."""
+    found = of_block(block_of(*lines), columns)
+    rows: list[dict[str, Any]] = found.rows.to_pylist()
+    return None if len(found.left) else rows
 
 
 def declared(row: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +138,19 @@ ODD_LINES = [
     '{"k": 1, "v": 2147483648}',
     '{"k": 1, "v": -2147483649}',
     '{"k": 1, "v": 2, "x": "a\tb"}',
-    '{"k": 1, "v": 2, "x": "a\\tb"}',
+    '{"k": 1, "v": 2, "x": "a\\qb"}',
+    '{"k": 1, "v": 2, "x": "\\ud800"}',
+    '{"k": 1, "v": 2, "x": "\\udc00"}',
+    '{"k": 1, "v": 2, "x": "\\u12g4"}',
+    '{"k": 1, "v": 2, "x": [1, 2}',
+    '{"k": 1, "v": 2, "x": {"y": 1]}',
+    '{"k": 1, "v": 2, "x": {"y"}}',
+    '{"k": 1, "v": 2, "x": {"y": 1,}}',
+    '{"k": 1, "v": 2, "x": [1,]}',
+    '{"k": 1, "v": 2, "x": 1.}',
+    '{"k": 1, "v": 2, "x": 1e}',
+    '{"k": 1, "v": 2, "x": tru}',
+    '{"k": 1, "\\u0076": 2}',
     "[1, 2]",
     "null",
     "",
@@ -132,16 +161,14 @@ ODD_LINES = [
 def test_a_line_that_is_not_sure_is_left_over_wherever_it_is(odd: str) -> None:
     plain = '{"k": 1, "v": 2}'
     for lines, place in (((plain, odd, plain), 1), ((plain, plain, odd), 2), ((odd, plain, plain), 0)):
-        block = "".join(f"{line}\n" for line in lines).encode()
-        found = sorted_lines(COLUMNS, {"k", "v"}, block)
+        found = of_block(block_of(*lines))
         begins = np.cumsum([0, *(len(line) + 1 for line in lines)])
-        assert begins[place] in found.rest_places
-        for alike in found.read:
-            assert alike.rows.to_pylist() == [{"k": 1, "v": 2}] * len(alike.places)
+        assert found.left.tolist() == [begins[place]]
+        assert found.rows.to_pylist() == [{"k": 1, "v": 2}] * 2
 
 
-def test_digits_that_only_moved_between_names_and_values_are_noticed() -> None:
-    assert read('{"k": 1, "v": 23}', '{"k2": 1, "v": 3}') is None
+def test_digits_that_moved_from_a_value_to_a_name_are_noticed() -> None:
+    assert read('{"k": 1, "v": 23}', '{"k2": 1, "v": 3}') == [{"k": 1, "v": 23}, {"k": None, "v": 3}]
     assert read('{"k": 1, "v": 2}4', '{"k": 1, "v": 2}') is None
 
 
@@ -155,16 +182,41 @@ def test_a_quote_inside_a_text_of_the_expected_length_is_noticed() -> None:
     assert read(plain, '{"t":"abcdefgh,"u":"x"}"', columns=columns) is None
 
 
-def test_more_lines_than_are_looked_at_together() -> None:
-    lines = [f'{{"k": {1_700_000_000_000_000_000 + number * 10**6}, "v": {number}}}' for number in range(150_000)]
-    block = "".join(f"{line}\n" for line in lines).encode()
-    assert len(block) > 4 << 20
-    found = sorted_lines(COLUMNS, {"k", "v"}, block)
-    assert len(found.rest_places) == 0
-    rows = pa.concat_tables([each.rows for each in found.read])
-    assert rows["v"].to_pylist() == list(range(150_000))
-    begins = np.cumsum([0, *(len(line) + 1 for line in lines[:-1])])
-    assert np.concatenate([each.places for each in found.read]).tolist() == begins.tolist()
+def test_escapes_are_what_they_stand_for() -> None:
+    columns = (("t", "string"),)
+    text = 'a"b\\c/d\b\f\n\r\té\u1234\U0001f600\x00'
+    assert read(json.dumps({"t": text}), columns=columns) == [{"t": text}]
+    assert read('{"t":"\\/\\u00E9\\ud83d\\ude00"}', '{"t":""}', columns=columns) == [{"t": "/é\U0001f600"}, {"t": ""}]
+
+
+def test_the_order_of_members_and_spaces_may_change_from_line_to_line() -> None:
+    lines = (
+        '{"k":1,"v":2}',
+        '{"v":3,"k":4}',
+        ' { "v" : 5 , "x":{"k":[7,{}]},"k":6 } ',
+        "{}",
+        '{"v":8}',
+        '{"k":9,"v":10}',
+    )
+    assert read(*lines) == [
+        {"k": 1, "v": 2}, {"k": 4, "v": 3}, {"k": 6, "v": 5}, {"k": None, "v": None}, {"k": None, "v": 8},
+        {"k": 9, "v": 10},
+    ]  # fmt: skip
+
+
+def test_what_a_bad_line_has_left_behind_is_not_part_of_the_next() -> None:
+    columns = (("s", "struct<a:bigint,l:array<double>>"), ("d", "double"), ("t", "string"))
+    good, bad = '{"t":"x"}', '{"s":{"a":1,"l":[1.5,0.1234567890123456789]},"d":0.1234567890123456789,"t":7}'
+    last = '{"s":{"l":[2]}}'
+    found = of_block(block_of(good, bad, good, last), columns)
+    empty = {"s": None, "d": None, "t": "x"}
+    assert found.rows.to_pylist() == [empty, empty, {"s": {"a": None, "l": [2.0]}, "d": None, "t": None}]
+
+
+def test_depth_has_a_limit_where_nobody_asks() -> None:
+    for depth, is_read in ((50, True), (70, False), (5000, False)):
+        line = f'{{"k": 1, "v": 2, "x": {"[" * depth}{"]" * depth}}}'
+        assert (read(line) is not None) is is_read
 
 
 @pytest.mark.parametrize("number", [7, 12345678, 123456789, 1234567890123456, 12345678901234567])
@@ -176,7 +228,9 @@ def test_all_values_the_same(number: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("odd", ["-0.0", "-0", "1.", ".5", "1e5", "NaN", '"NaN"', "00.5", "1.5.5", "Infinity"])
+@pytest.mark.parametrize(
+    "odd", ["-0.0", "-0", "1.", ".5", "1e400", "1e-400", "NaN", '"NaN"', "00.5", "1.5.5", "Infinity"]
+)
 def test_a_double_that_parsers_may_see_differently_is_left_over(odd: str) -> None:
     columns = (("d", "double"),)
     assert read('{"d":1.5}', f'{{"d":{odd}}}', columns=columns) is None
@@ -189,7 +243,7 @@ def test_objects_are_structs_whatever_they_hold_and_missing_ones_are_null() -> N
     assert read('{"s":{"z":1}}', columns=columns) == [{"s": {"a": None}}]
     assert read('{"x":1}', columns=columns) == [{"s": None}]
     assert read('{"s":null}', columns=columns) == [{"s": None}]
-    assert read('{"s":{"a":"x"}}', '{"s":null}', columns=columns) is None
+    assert read('{"s":{"a":"x"}}', '{"s":null}', columns=columns) == [{"s": {"a": "x"}}, {"s": None}]
 
 
 @given(
@@ -209,32 +263,67 @@ def test_what_is_read_is_what_json_says(rows: list[tuple[int, int]], insertions:
             strict=True,
         )
     )
-    found = sorted_lines(COLUMNS, {"k", "v"}, text.encode())
-    for alike in found.read:
-        for place, row in zip(alike.places.tolist(), alike.rows.to_pylist(), strict=True):
-            expected = json.loads(said[place])
-            assert row == {name: expected.get(name) for name in ("k", "v")}
+    found = of_block(text.encode())
+    for place, row in zip(found.places.tolist(), found.rows.to_pylist(), strict=True):
+        expected = json.loads(said[place])
+        assert row == {name: expected.get(name) for name in ("k", "v")}
     if not insertions:
-        assert len(found.rest_places) == 0
+        assert len(found.left) == 0
 
 
-@given(st.lists(ROWS, min_size=1, max_size=12), st.booleans())
-def test_values_of_all_kinds(rows: list[dict[str, Any]], spaced: bool) -> None:
+@given(st.lists(DOUBLES | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_doubles_are_rounded_as_python_rounds_them(numbers: list[float]) -> None:
+    found = of_block(block_of(*(f'{{"d":{number!r}}}' for number in numbers)), (("d", "double"),))
+    begins = np.cumsum([0, *(len(repr(number)) + 7 for number in numbers)])[:-1]
+    told = dict(zip(begins.tolist(), numbers, strict=True))
+    assert found.rows["d"].to_pylist() == [told[place] for place in found.places.tolist()]
+    for place in found.left.tolist():
+        assert told[place] == 0 or not 1e-200 < abs(told[place]) < 1e200
+
+
+@given(
+    st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30)),
+    st.sampled_from(["", "Z", "+01:00", "-11:30", "+17:59"]),
+    st.integers(0, 6),
+)
+def test_times_are_what_their_text_says(time: dt.datetime, zone: str, digits: int) -> None:
+    time = time.replace(microsecond=time.microsecond // 10 ** (6 - digits) * 10 ** (6 - digits))
+    fraction = f".{time.microsecond:06d}"[: digits + 1] if digits else ""
+    text = f"{time:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + fraction + zone
+    expected = dt.datetime.fromisoformat(text)
+    expected = expected.replace(tzinfo=dt.UTC) if expected.tzinfo is None else expected
+    found = of_block(block_of(f'{{"t":"{text}"}}'), (("t", "timestamp"),))
+    assert found.rows["t"].cast("int64").to_pylist() == [(expected - EPOCH) // dt.timedelta(microseconds=1)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["2021-02-29T12:00:00", "2021-13-01T12:00:00", "0000-01-01T00:00:00", "2021-01-01T24:00:00", "2021-01-01T12:60:00",
+     "2021-01-01T12:00:60", "2021-01-01T12:00:00.", "2021-01-01T12:00:00.1234567", "2021-01-01T12:00:00+18:30",
+     "2021-01-01T12:00:00z", "2021-01-01", "2021-01-01T12:00", "20x1-01-01T12:00:00", "2021-1-01T12:00:00", "now", ""],
+)  # fmt: skip
+def test_a_time_in_another_spelling_is_left_over(odd: str) -> None:
+    assert read(f'{{"t":"{odd}"}}', columns=(("t", "timestamp"),)) is None
+
+
+@pytest.mark.parametrize("text", ["0999-01-01", "2021-02-29", "2021-2-01", "2021-02-01 ", "2021-02-01T00:00:00", ""])
+def test_only_dates_are_dates(text: str) -> None:
+    columns = (("d", "date"),)
+    assert read('{"d":"2024-02-29"}', '{"d":null}', columns=columns) == [{"d": dt.date(2024, 2, 29)}, {"d": None}]
+    assert read(f'{{"d":"{text}"}}', columns=columns) is None
+
+
+@given(st.lists(ROWS, min_size=1, max_size=12), st.booleans(), st.booleans())
+def test_values_of_all_kinds(rows: list[dict[str, Any]], spaced: bool, ascii_only: bool) -> None:
     separators = None if spaced else (",", ":")
-    lines = [json.dumps(row, ensure_ascii=False, separators=separators) for row in rows]
-    block = "".join(f"{line}\n" for line in lines).encode()
-    found = sorted_lines(MANY, {name for name, _ in MANY}, block)
-    begins = np.cumsum([0, *(len(line.encode()) + 1 for line in lines[:-1])]).tolist()
-    by_place = dict(zip(begins, rows, strict=True))
-    for alike in found.read:
-        told = [declared(by_place[place]) for place in alike.places.tolist()]
-        assert alike.rows.to_pylist() == told
-    assert sum(len(each.places) for each in found.read) + len(found.rest_places) == len(rows)
-    for alike in sorted_lines(MANY, {"n"}, block).read:
-        assert alike.rows.to_pylist() == [{"n": by_place[place]["n"]} for place in alike.places.tolist()]
-        chosen = np.arange(len(alike.places)) % 2 == 0
-        told = [declared(by_place[place]) for place in alike.places[chosen].tolist()]
-        assert read_again(MANY, block, alike, chosen).to_pylist() == told
+    lines = [json.dumps(row, ensure_ascii=ascii_only, separators=separators) for row in rows]
+    block = block_of(*lines)
+    found = of_block(block, MANY)
+    assert len(found.left) == 0
+    assert found.rows.to_pylist() == [declared(row) for row in rows]
+    found = of_block(block, MANY, "n")
+    assert found.rows.to_pylist() == [{"n": row["n"]} for row in rows]
+    assert read_again(block, MANY, found.places[::2]).to_pylist() == [declared(row) for row in rows[::2]]
 
 
 @given(st.lists(ROWS, min_size=2, max_size=6), st.data())
@@ -249,31 +338,14 @@ def test_what_is_read_of_a_damaged_line_is_what_the_parser_reads(
     )
     cut = data.draw(st.integers(0, 2))
     lines[number] = lines[number][:place] + added + lines[number][place + cut :]
-    block = "".join(f"{line}\n" for line in lines).encode()
+    found = of_block(block_of(*lines), MANY)
     begins = np.cumsum([0, *(len(line.encode()) + 1 for line in lines[:-1])]).tolist()
     at = dict(zip(begins, lines, strict=True))
     parser = JsonLines(MANY)
-    for alike in sorted_lines(MANY, {name for name, _ in MANY}, block).read:
-        for begin, row in zip(alike.places.tolist(), alike.rows.to_pylist(), strict=True):
-            parsed = parser._parsed(at[begin].encode(), 1)
-            assert parsed is not None, at[begin]
-            assert parsed.to_pylist() == [row]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"l":nul',
-        b'{"l":n"a"}',
-        b'{"s":nil}',
-        b'{"unknown":n}',
-        b'{"l":[n]}',
-        b'{"\xff":1,"n":2}',
-        b'{"s":{"\xc3":1}}',
-    ],
-)
-def test_a_damaged_first_line_has_no_layout(line: bytes) -> None:
-    assert layout_of(line, MANY) is None
+    for begin, row in zip(found.places.tolist(), found.rows.to_pylist(), strict=True):
+        parsed = parser._parsed(at[begin].encode(), 1)
+        assert parsed is not None, at[begin]
+        assert parsed.to_pylist() == [row]
 
 
 @pytest.mark.parametrize("size", [1, 60, 440])
@@ -283,27 +355,19 @@ def test_a_last_line_that_is_cut_anywhere_is_left_to_the_parser(size: int) -> No
     line = json.dumps({names[0]: "x" * 20, names[1]: [1, 22], "c": 1.5, "d": "y"})
     for cut in range(0, len(line), 1 + size // 60):
         for end in ("", '"', "garbage"):
-            block = f"{line}\n{line}\n{line[:cut]}{end}\n".encode()
-            found = sorted_lines(columns, {name for name, _ in columns}, block)
-            assert [alike.places.tolist() for alike in found.read] == [[0, len(line) + 1]]
-            assert len(found.rest_places) == 1
-
-
-def test_a_line_that_is_very_long_lends_its_layout_to_nobody() -> None:
-    long = json.dumps({"k" * 1200: 1})
-    found = sorted_lines((("k", "bigint"),), {"k"}, f"{long}\n{long}\n".encode())
-    assert found.read == [] and len(found.rest_places) == 2
+            found = of_block(block_of(line, line, f"{line[:cut]}{end}"), columns)
+            assert found.places.tolist() == [0, len(line) + 1]
+            assert len(found.left) == 1
 
 
 def test_times_are_judged_even_if_nobody_wants_them() -> None:
     columns = (("at", "timestamp"), ("n", "bigint"))
     good, bad = '{"at":"2020-02-29T12:00:00.5Z","n":1}', '{"at":"2021-02-29T12:00:00.5Z","n":1}'
     for lines, sure in (((good, good), True), ((good, bad), False)):
-        found = sorted_lines(columns, {"n"}, "".join(f"{line}\n" for line in lines).encode())
-        assert (len(found.rest_places) == 0) is sure
+        assert (len(of_block(block_of(*lines), columns, "n").left) == 0) is sure
 
 
-def test_a_file_that_stops_being_uniform_is_read_all_the_same_and_in_order(tmp_path: Path) -> None:
+def test_a_file_with_a_line_for_spark_is_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"k": 1, "v": 2}\n' * 500 + '{"v": 3}\n' + '{"k": "x"}\n' + '{"k": 4, "v": 5}')
     pieces = list(JsonLines(COLUMNS).read(FileRange(str(path), 0, 0, 0, path.stat().st_size)))
