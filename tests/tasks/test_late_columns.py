@@ -41,7 +41,7 @@ def write(path: Path, count: int) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.parametrize("count", [20, 500], ids=["by the parser", "by their layout"])
+@pytest.mark.parametrize("count", [20, 500], ids=["by the parser", "by compiled code"])
 @pytest.mark.parametrize(
     ("bound", "horizon", "behind"),
     [

@@ -73,8 +73,8 @@ def read_lines(block: bytes, columns: Columns, wanted: Collection[str], iso: str
         len(cells.nodes),
         len(cells.counts),
     )
-    _make_exact(block, cells)
     making = _Making(text, cells)
+    making.round_numbers()
     arrays = {node.name: making.array(node) for node in tree.wanted}
     table = pa.table(arrays) if arrays else pa.table({"": pa.nulls(rows)})
     return Read(table, places[:rows], left[:others])
@@ -86,21 +86,21 @@ def read_again(block: bytes, columns: Columns, places: Places) -> pa.Table:
     return read_lines(b"".join(lines), columns, {name for name, _ in columns}, None).rows
 
 
-def _make_exact(block: bytes, cells: Cells) -> None:
-    """Numbers that a double does not hold as they are written, rounded as Python and Java round them."""
-    inexact = cells.inexact[1 : 1 + cells.inexact[0]]
-    if len(inexact):
-        begins = cells.values[inexact] >> PLACE_BITS
-        spans = zip(begins.tolist(), (begins + (cells.values[inexact] & _SIZE)).tolist(), strict=True)
-        cells.values.view(np.float64)[inexact] = [float(block[begin:end]) for begin, end in spans]
-
-
 @dataclass(frozen=True)
 class _Making:
     """Arrays of cells, without copying where they have eight bytes in both."""
 
     text: Bytes
     cells: Cells
+
+    def round_numbers(self) -> None:
+        """Numbers that a double does not hold as they are written are still text."""
+        inexact = self.cells.inexact[1 : 1 + self.cells.inexact[0]]
+        if len(inexact):
+            found = self.cells.values[inexact]
+            texts = self._texts(found & ~_SIZE | (found & _SIZE) << 1)
+            numbers = pa.Array.from_buffers(pa.string(), len(found), [None, *texts]).cast(pa.float64())
+            self.cells.values.view(np.float64)[inexact] = numbers
 
     def array(self, node: Node) -> pa.Array:
         known = self.cells.nodes[node.number]

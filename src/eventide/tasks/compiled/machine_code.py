@@ -25,10 +25,11 @@ def compiled(function: Function) -> Function:
     """Machine code, made when it is called for the first time, and kept for later processes where there is a folder for
     it. Other threads may run beside it.
     """
-    before, config.CACHE_DIR = config.CACHE_DIR, str(folder())
+    before = config.CACHE_DIR
     try:
+        config.CACHE_DIR = str(folder())
         made: Function = njit(cache=True, nogil=True)(function)
-    except (RuntimeError, OSError):  # nowhere to keep it
+    except (RuntimeError, OSError):  # there is no such folder: no home, or the functions are in an archive
         made = njit(nogil=True)(function)
     finally:
         config.CACHE_DIR = before
