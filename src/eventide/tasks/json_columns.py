@@ -21,7 +21,6 @@ from eventide.tasks.compiled.json_tree import (
     LIST,
     NUMBERING,
     PADDING,
-    PLACE_BITS,
     STRUCT,
     TEXT,
     Bytes,
