@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import cold, plot, suite
+from benchmarks import plot, suite
 from benchmarks.bars import BARS, all_met, is_judged, verdicts
 from benchmarks.engines.contract import OneShot
 from benchmarks.engines.limit import Limit
 from benchmarks.engines.peer import peers
-from benchmarks.figures import OURS
 from benchmarks.report import Report
 from benchmarks.workloads import (
     CLICKS,
@@ -29,6 +28,7 @@ from benchmarks.workloads import (
     MILLION,
     ONE_SHOT_JOINS,
     OTHERS,
+    SLIDING,
     TUMBLING,
     Workload,
 )
@@ -61,7 +61,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen(given: argparse.Namespace) -> list[Workload]:
-    workloads = (*CLICKS, *GENERAL_ROAD, *TUMBLING, *OTHERS, *JOINS, *ONE_SHOT_JOINS) if given.bar else EVERYTHING
+    judged = (*CLICKS, *GENERAL_ROAD, *TUMBLING, *OTHERS, *SLIDING, *JOINS, *ONE_SHOT_JOINS)
+    workloads = judged if given.bar else EVERYTHING
     unknown = set(given.only or ()) - {workload.name for workload in workloads}
     if unknown:
         raise SystemExit(f"no such workload: {', '.join(sorted(unknown))}; --list names them")
@@ -81,7 +82,7 @@ def measured(given: argparse.Namespace) -> Report:
         one_shots: list[OneShot] = [Limit(), *peers(dict(one.split("=", 1) for one in given.peer))]
         results, problems = suite.comparison(chosen(given), one_shots, given.repeat, say)
     if not given.only:
-        results.update(suite.cold_starts(given.repeat, say, [OURS] if given.bar else cold.ENGINES))
+        results.update(suite.cold_starts(given.repeat, say))
         results.update(suite.long_run(BAR_LONG_RUN if given.bar else LONG_RUN, say))
     if not given.only and not given.bar:
         results.update(suite.peak_memory(MEMORY_WORKLOAD, given.repeat, say))

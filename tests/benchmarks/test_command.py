@@ -10,7 +10,7 @@ from benchmarks.__main__ import arguments, chosen
 from benchmarks.bars import BARS, COLD_START, LONG_RUN
 from benchmarks.engines.peer import has
 from benchmarks.runner import rotated
-from benchmarks.workloads import BATCH_SIZES, EVERYTHING, SLIDING
+from benchmarks.workloads import BATCH_SIZES, EVERYTHING
 
 
 def names(*given: str) -> list[str]:
@@ -24,7 +24,7 @@ def test_everything_runs_unless_something_is_named() -> None:
 
 def test_the_bar_runs_just_what_it_judges() -> None:
     assert set(names("--bar")) == {bar.workload for bar in BARS} - {COLD_START, LONG_RUN}
-    assert not set(names("--bar")) & {workload.name for workload in (*BATCH_SIZES, *SLIDING)}
+    assert not set(names("--bar")) & {workload.name for workload in BATCH_SIZES}
 
 
 def test_workloads_have_names_of_their_own() -> None:
