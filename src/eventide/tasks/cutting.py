@@ -32,6 +32,11 @@ class Cutting(Protocol):
     @property
     def shards(self) -> int: ...
 
+    @property
+    def cut_up(self) -> range:
+        """The old shards whose state counts."""
+        ...
+
     def cut(self, held: MemoryStore) -> Iterator[tuple[int, int, Any]]:
         """What becomes of an old shard: (new shard, how many rows it gets, what it gets)."""
         ...
@@ -49,6 +54,10 @@ class ByKey:
     shard_by: Sharding
     before: int
     shards: int
+
+    @property
+    def cut_up(self) -> range:
+        return range(self.before)
 
     def cut(self, held: MemoryStore) -> Iterator[tuple[int, int, Any]]:
         holding = self.spec.build().holding(held)
@@ -68,10 +77,14 @@ class ByKey:
 
 @dataclass(frozen=True)
 class AsAWhole:
-    """Where all rows of a stream meet in one shard it moves blob by blob."""
+    """Where all rows of a stream meet in the first shard it moves blob by blob; others have at most seen a flush."""
 
     before: int
     shards: int
+
+    @property
+    def cut_up(self) -> range:
+        return range(1)
 
     def cut(self, held: MemoryStore) -> Iterator[tuple[int, int, Any]]:
         yield 0, len(held.blobs()), held.blobs()

@@ -99,7 +99,7 @@ class KernelRunner(BatchRunner):
         before = len(self.stores)
         together = co_location(self.physical) is CoLocation.EVERYTHING
         cutting: Cutting = AsAWhole(before, shards) if together else ByKey(self.spec, _ByKeys(), before, shards)
-        parts = [part for store in self.stores for part in cutting.cut(store)]
+        parts = [part for shard in cutting.cut_up for part in cutting.cut(self.stores[shard])]
         self.stores = [MemoryStore() for _ in range(shards)]
         for shard in sorted({target for target, _, _ in parts}):
             mine = [(rows, part) for target, rows, part in parts if target == shard]
