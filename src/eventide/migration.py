@@ -38,7 +38,7 @@ _UNDER_WAY: set[AnyPath] = set()  # checkpoints that this process migrates
 @dataclass(frozen=True)
 class Migrated:
     """What became of a stream: how many rows the old one and the new one took in, and how many rows sinks got; or, if
-    its state was moved, how many rows of state.
+    its state was moved, how many entries that had: rows, or blobs where it moved as a whole.
     """
 
     stream: str

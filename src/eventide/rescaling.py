@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from eventide.errors import CheckpointError, OptionError
+from eventide.errors import CheckpointError, EventideError, OptionError
 from eventide.migration import Migrated, migrate
 from eventide.plan.names import owner_of
 from eventide.sql.catalog import Catalog
@@ -94,7 +94,11 @@ def _moved(
             told = "; ".join(f"{part}: {reason}" for part, reason in stuck.items())
             _LOG.warning("streams begin anew from their sources, since state cannot be moved: %s", told)
             return None
-        db.tick()
+        try:
+            db.tick()
+        except EventideError as error:  # it may be why it is to begin anew
+            _LOG.warning("streams begin anew from their sources, since they cannot take in what has come: %s", error)
+            return None
         db.stop(graceful=False)
         moved: Counter[str] = Counter()
         for part, cutting in cuttings.items():

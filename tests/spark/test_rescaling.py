@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from eventide import Database, rescaling
 from eventide.cli.checkpoint import layout_of
 from eventide.errors import CheckpointError, OptionError
 from eventide.rescaling import rescale, shards_of, streams_to_rescale
@@ -76,22 +78,35 @@ def test_a_number_in_the_text_of_a_stream_is_refused_by_name(tmp_path: Path) -> 
 FORGETFUL = """
 CREATE SOURCE s (k BIGINT, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('rows.keep' = 'none');
 CREATE STREAM o {limit} AS SELECT window_end, k, sum(v) AS total FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND);
-CREATE STREAM u AS SELECT k, sum(v) AS total FROM s GROUP BY k;
+CREATE STREAM u AS SELECT k, sum(v) AS total FROM s GROUP BY k EMIT ON UPDATE;
 CREATE STREAM sessions AS SELECT k, sum(v) AS total FROM s GROUP BY k, SESSION(ts, INTERVAL '1' SECOND);
 """
 STREAMS = ("o", "u", "sessions")
 
 
+def _connect(db_factory: DatabaseFactory, folder: Path, shards: int | None) -> Database:
+    return db_factory(checkpoint=folder, shards=shards)
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.slow  # several starts of streams
-def test_state_moves_though_its_rows_are_not_kept(tmp_path: Path, db_factory: DatabaseFactory) -> None:
+def test_state_moves_though_its_rows_are_not_kept_also_after_a_crash(
+    tmp_path: Path, db_factory: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sql = FORGETFUL.format(limit="")
     layout, catalog = Layout(tmp_path), Catalog.from_texts([sql])
     rows = [(k, 10 * k + step, 100 + step) for step in range(3) for k in range(20)]
     for step, shards in enumerate((2, 3, 1)):
         if step:
-            done = rescale(
-                layout, catalog, shards, lambda asked: db_factory(checkpoint=tmp_path, shards=asked), partial=False
-            )
+            connect = partial(_connect, db_factory, tmp_path)
+            if step == 1:
+                with monkeypatch.context() as crash, pytest.raises(KeyboardInterrupt):
+                    crash.setattr(rescaling, "write_json", _die)  # parcels are written, Spark's partitions are new
+                    rescale(layout, catalog, shards, connect, partial=False)
+            done = rescale(layout, catalog, shards, connect, partial=False)
             assert {one.stream: one.moved for one in done} == {"o": 20, "u": 20, "sessions": 20}
         db = db_factory(checkpoint=tmp_path, **({"shards": 2} if step == 0 else {}))
         if step == 0:

@@ -40,6 +40,6 @@ def rescale_checkpoint(connection: Connection, partial: bool) -> None:
 
 def _outcome(done: Migrated) -> str:
     if done.moved is not None:
-        return f"goes on; {done.moved:,} rows of state have moved"
+        return f"goes on; {done.moved:,} entries of state have moved"
     took = f"{done.rows:,} rows taken in ({done.rows_before:,} before)"
     return f"has begun anew from its sources; {took}, {done.handed_over:,} handed to its sinks"
