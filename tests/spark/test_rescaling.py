@@ -107,7 +107,8 @@ def test_state_moves_though_its_rows_are_not_kept_also_after_a_crash(
                     crash.setattr(rescaling, "write_json", _die)  # parcels are written, Spark's partitions are new
                     rescale(layout, catalog, shards, connect, partial=False)
             done = rescale(layout, catalog, shards, connect, partial=False)
-            assert {one.stream: one.moved for one in done} == {"o": 20, "u": 20, "sessions": 20}
+            moved = {one.stream: one.moved for one in done}
+            assert moved == {"o": 20 * step, "u": 20, "sessions": 20}  # a window that is not due is a log of partials
         db = db_factory(checkpoint=tmp_path, **({"shards": 2} if step == 0 else {}))
         if step == 0:
             db.execute(sql)
