@@ -2,9 +2,9 @@
 
     python -m benchmarks.bounded [--batches 1_000 10_000 100_000] [--modes MODE ...] [--parts]
 
-Every batch publishes a manifest, takes in one item that was written to a source and one file of a folder, which is
-deleted then, and gives ten rows and, one time in ten, a late one, which is sent back to the source. Shown are bytes and
-files of the checkpoint, the memory of this process, and how long it takes to open what is there:
+Every ten seconds a batch publishes a manifest, takes in one item that was written to a source and one file of a folder,
+which is deleted then, and gives ten rows and, one time in ten, a late one, which is sent back to the source. Shown are
+bytes and files of the checkpoint, the memory of this process, and how long it takes to open what is there:
 
     as it comes    nothing is put together or forgotten, as up to 0.2
     all            everything is kept, and put together
@@ -50,6 +50,7 @@ class Mode:
 MODES = {"as it comes": Mode(None), "all": Mode(Keep()), "none": Mode(Keep(0)), "none, ticks": Mode(Keep(0), 1)}
 MAIN = pa.table({"k": [f"key {n}" for n in range(10)], "n": list(range(10)), "__rowtime": list(range(10))})
 LATE = pa.table({"kind": ["late"], "original_event": ['{"k": "key 1", "n": 1}']})
+BETWEEN, DAY = 10_000_000, 86_400_000_000  # microseconds from one batch to the next; 'forget_after', as by default
 COMPACT_INTERVAL, RETAINED = 10, 100  # of Spark's logs, in batches
 
 
@@ -106,7 +107,7 @@ def simulate(folder: Path, batches: int, mode: Mode) -> Found:
         spools.append("s", lambda spool, number: spool.append_rows(['{"k": "key 1", "n": 1}'] * 10, number, number))
         inbox.publish([Entry("rows", "s", batch + 1)])
         spark.add(batch, batch + 1)
-        found.append([FoundFile(f"/data/clicks/2026-11-17/part-{batch:08d}.json", batch, 1000)])
+        found.append([FoundFile(f"/data/clicks/2026-11-17/part-{batch:08d}.json", batch * BETWEEN, 1000)])
         is_late = batch % 10 == 0
         counts = {"rows_in": 10, "used": 10}
         account = Account(batch, counts, {"rows_in": 10 * (batch + 1)}, began=batch, taken=batch + 1)
@@ -117,6 +118,8 @@ def simulate(folder: Path, batches: int, mode: Mode) -> Found:
                 path.unlink()  # as if it had been handed to its source
         if mode.keep is not None and batch % mode.every == 0:
             inbox.settle(batch)
+            if found.is_long(batch):
+                found.put_together(batch, list, DAY, now=batch * BETWEEN)
             compact(results, {"main": mode.keep, "side": mode.keep}, batch, batch)
             shortened.shorten(inbox.oldest)
             spools.put_together("s", inbox.settled.get("s", 0))

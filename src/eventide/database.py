@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from eventide.notebook.watch import Watch
+    from eventide.tasks.cutting import Cutting
     from eventide.web.serve import Dashboard
 
 _OPTIONS = ("master", "conf", "shards", "local_speed", "allow_jvm_calls")
@@ -155,6 +156,11 @@ class Database:
     def mute(self, streams: Iterable[str]) -> None:
         """Let streams that are made from now on keep their side output, until the database is opened again."""
         self._engine.muted.update(streams)
+
+    def cutting(self, stream: str, shards: int) -> Cutting | str:
+        """How the state of a stream is cut into so many shards, or why it cannot be: see `rescaling`."""
+        with self._exclusive():
+            return self._engine.cutting(self._streams.open(stream), shards)
 
     # Rows in --------------------------------------------------------------------------------------------------
 

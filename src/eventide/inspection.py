@@ -19,6 +19,7 @@ from eventide.result import Result
 from eventide.sql import statements as st
 from eventide.sql.catalog import Catalog
 from eventide.storage.layout import Layout
+from eventide.storage.passed_over import scan_figures
 from eventide.storage.payloads import PAYLOAD_SCHEMA, late_rows, late_schema
 from eventide.storage.replays import Replays, replay_totals
 from eventide.streams import Streams
@@ -105,7 +106,7 @@ class Inspection:
             now,
             lambda name: self._seen(name, now),
             running.table_figures(),
-            running.router.side.metrics(),
+            {**running.router.side.metrics(), **scan_figures(self._layout.scans(seen.stream.name))},
             None if failure is None else failure.message,
         )
         return "\n".join(lines)
@@ -113,7 +114,11 @@ class Inspection:
     def metrics(self) -> dict[str, Any]:
         """The figures of every stream, by name."""
         return {
-            name: {**metrics_of(self._streams.open(name)), **replay_totals(self._layout.replay(name))}
+            name: {
+                **metrics_of(self._streams.open(name)),
+                **scan_figures(self._layout.scans(name)),
+                **replay_totals(self._layout.replay(name)),
+            }
             for name in self._catalog.graph()
         }
 

@@ -37,12 +37,15 @@ _UNDER_WAY: set[AnyPath] = set()  # checkpoints that this process migrates
 
 @dataclass(frozen=True)
 class Migrated:
-    """What became of a stream: how many rows the old one and the new one took in, and how many rows sinks got."""
+    """What became of a stream: how many rows the old one and the new one took in, and how many rows sinks got; or, if
+    its state was moved, how many entries that had: rows, or blobs where it moved as a whole.
+    """
 
     stream: str
     rows_before: int
     rows: int
     handed_over: int
+    moved: int | None = None
 
 
 def stuck_streams(layout: Layout, old: Catalog, new: Catalog) -> list[str]:

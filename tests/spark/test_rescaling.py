@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from eventide import Database, rescaling
 from eventide.cli.checkpoint import layout_of
 from eventide.errors import CheckpointError, OptionError
 from eventide.rescaling import rescale, shards_of, streams_to_rescale
@@ -23,7 +25,7 @@ CREATE SINK out FROM o WITH ('connector' = 'files', 'path' = '{out}', 'format' =
 """
 
 
-@pytest.mark.slow  # four starts of a stream, each with a replay
+@pytest.mark.slow  # several starts of streams
 def test_streams_get_more_shards_and_fewer_and_go_on(tmp_path: Path, db_factory: DatabaseFactory) -> None:
     layout, out = Layout(tmp_path / "checkpoint"), tmp_path / "out"
     sql = SQL.format(out=out)
@@ -39,6 +41,7 @@ def test_streams_get_more_shards_and_fewer_and_go_on(tmp_path: Path, db_factory:
                 partial=False,
             )
             assert next((one.stream, one.rows, one.rows_before) for one in done) == ("o", 20 * step, 20 * step)
+            assert all(one.moved is not None for one in done)
             assert [one.stream for one in done] == ["o", "t"] and delivered(out) == sorted(expected)
         assert streams_to_rescale(layout, catalog, shards) == []
         db = db_factory(checkpoint=layout.root, **({"shards": 2} if step == 0 else {}))
@@ -74,19 +77,67 @@ def test_a_number_in_the_text_of_a_stream_is_refused_by_name(tmp_path: Path) -> 
 
 FORGETFUL = """
 CREATE SOURCE s (k BIGINT, v BIGINT, ts BIGINT, EVENT TIME ts TYPE unixtimestamp_ms) WITH ('rows.keep' = 'none');
-CREATE STREAM o AS SELECT window_end, sum(v) AS total FROM s GROUP BY TUMBLE(ts, INTERVAL '1' SECOND);
+CREATE STREAM o {limit} AS SELECT window_end, k, sum(v) AS total FROM s GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND);
+CREATE STREAM u AS SELECT k, sum(v) AS total FROM s GROUP BY k EMIT ON UPDATE;
+CREATE STREAM sessions AS SELECT k, sum(v) AS total FROM s GROUP BY k, SESSION(ts, INTERVAL '1' SECOND);
 """
+STREAMS = ("o", "u", "sessions")
+
+
+def _connect(db_factory: DatabaseFactory, folder: Path, shards: int | None) -> Database:
+    return db_factory(checkpoint=folder, shards=shards)
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow  # several starts of streams
+def test_state_moves_though_its_rows_are_not_kept_also_after_a_crash(
+    tmp_path: Path, db_factory: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = FORGETFUL.format(limit="")
+    layout, catalog = Layout(tmp_path), Catalog.from_texts([sql])
+    rows = [(k, 10 * k + step, 100 + step) for step in range(3) for k in range(20)]
+    for step, shards in enumerate((2, 3, 1)):
+        if step:
+            connect = partial(_connect, db_factory, tmp_path)
+            if step == 1:
+                with monkeypatch.context() as crash, pytest.raises(KeyboardInterrupt):
+                    crash.setattr(rescaling, "write_json", _die)  # parcels are written, Spark's partitions are new
+                    rescale(layout, catalog, shards, connect, partial=False)
+            done = rescale(layout, catalog, shards, connect, partial=False)
+            moved = {one.stream: one.moved for one in done}
+            assert moved == {"o": 20 * step, "u": 20, "sessions": 20}  # a window that is not due is a log of partials
+        db = db_factory(checkpoint=tmp_path, **({"shards": 2} if step == 0 else {}))
+        if step == 0:
+            db.execute(sql)
+        db.write("s", rows[20 * step : 20 * (step + 1)])
+        db.tick()
+        assert [shards_of(layout, name) for name in STREAMS] == [shards] * 3
+        assert [db.accounting(name)["used"] for name in STREAMS] == [20 * (step + 1)] * 3
+        totals = {row["k"]: row["total"] for row in db.read("u")}
+        assert totals == {k: sum(v for key, v, _ in rows[: 20 * (step + 1)] if key == k) for k in range(20)}
+        if step == 2:
+            db.advance_watermark("s", 9000)
+            db.tick()
+            for name in ("o", "sessions"):
+                assert sorted((row["k"], row["total"]) for row in db.read(name)) == sorted(totals.items())
+        db.close()
 
 
 @pytest.mark.slow  # several starts of a stream
-def test_rows_that_are_not_kept_cannot_be_taken_in_again(tmp_path: Path, db_factory: DatabaseFactory) -> None:
-    layout, catalog = Layout(tmp_path), Catalog.from_texts([FORGETFUL])
+def test_rows_that_are_not_kept_cannot_be_taken_in_again_where_state_cannot_move(
+    tmp_path: Path, db_factory: DatabaseFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    sql = FORGETFUL.split("CREATE STREAM u")[0].format(limit="WITH ('max_groups' = '100')")
+    layout, catalog = Layout(tmp_path), Catalog.from_texts([sql])
 
     def rescaled(partial: bool) -> None:
         rescale(layout, catalog, 3, lambda asked: db_factory(checkpoint=tmp_path, shards=asked), partial)
 
     db = db_factory(checkpoint=tmp_path, shards=2)
-    db.execute(FORGETFUL)
+    db.execute(sql)
     for value in (1, 2, 4):
         db.write("s", [(1, value, 100)])
         db.tick()
@@ -95,16 +146,17 @@ def test_rows_that_are_not_kept_cannot_be_taken_in_again(tmp_path: Path, db_fact
     db.close()
     with pytest.raises(CheckpointError, match=r"(?s)still have 1 of the 3 rows that it took in.*Nothing has changed"):
         rescaled(partial=False)
+    assert "o: max_groups keeps a window in one shard" in caplog.text
     assert shards_of(layout, "o") == 2
     again = db_factory(checkpoint=tmp_path)
-    again.execute(FORGETFUL)
+    again.execute(sql)
     again.write("s", [(1, 8, 200)])
     again.tick()
     again.close()
     rescaled(partial=True)
     assert shards_of(layout, "o") == 3
     last = db_factory(checkpoint=tmp_path)
-    last.execute(FORGETFUL)
+    last.execute(sql)
     last.advance_watermark("s", 5000)
     last.tick()
     assert [row["total"] for row in last.read("o")] == [8], "only what was there could be taken in again"

@@ -15,13 +15,16 @@ def why_of(checkpoint: str | Path, name: str) -> str:
     from eventide.cli.checkpoint import layout_of, open_stream
     from eventide.diagnose.answers import answer
     from eventide.diagnose.why import Seen
+    from eventide.storage.passed_over import scan_figures
 
     def seen(stream: str) -> Seen:
         kept = open_stream(checkpoint, stream)
         return Seen(kept.stream, kept.account, kept.watermark)
 
     first, now = seen(name), time.time_ns() // 1000
-    return "\n".join(answer(first, now, seen, _tables(layout_of(checkpoint), first.stream)))
+    layout = layout_of(checkpoint)
+    scans = scan_figures(layout.scans(first.stream.name))
+    return "\n".join(answer(first, now, seen, _tables(layout, first.stream), scans))
 
 
 def _tables(layout: Layout, stream: Stream) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from eventide.cli.console import stdout
 if TYPE_CHECKING:
     from eventide.cli.runner import Connection
     from eventide.database import Database
+    from eventide.migration import Migrated
 
 
 def rescale_checkpoint(connection: Connection, partial: bool) -> None:
@@ -28,11 +29,17 @@ def rescale_checkpoint(connection: Connection, partial: bool) -> None:
     if not streams:
         console.print(Text(f"every stream has {shards} shards already"))
         return
-    console.print(Text(f"begins anew from its sources with {shards} shards: {', '.join(streams)}", style="bold"))
+    console.print(Text(f"gets {shards} shards: {', '.join(streams)}", style="bold"))
 
     def connect(asked: int | None) -> Database:
         return replace(connection, shards=asked).open(console)
 
     for done in rescale(layout, catalog, shards, connect, partial):
-        took = f"{done.rows:,} rows taken in ({done.rows_before:,} before)"
-        console.print(Text(f"{done.stream}: {took}, {done.handed_over:,} handed to its sinks"), soft_wrap=True)
+        console.print(Text(f"{done.stream}: {_outcome(done)}"), soft_wrap=True)
+
+
+def _outcome(done: Migrated) -> str:
+    if done.moved is not None:
+        return f"goes on; {done.moved:,} entries of state have moved"
+    took = f"{done.rows:,} rows taken in ({done.rows_before:,} before)"
+    return f"has begun anew from its sources; {took}, {done.handed_over:,} handed to its sinks"

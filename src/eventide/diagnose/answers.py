@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from eventide.diagnose.pressure_words import pressure_lines
+from eventide.diagnose.scan_words import scan_lines
 from eventide.diagnose.table_words import table_lines
 from eventide.diagnose.why import Seen, why
 
@@ -18,7 +19,9 @@ def answer(
     figures: Mapping[str, Any] | None = None,
     failure: str | None = None,
 ) -> list[str]:
-    """Lines. `read` tells of streams that it reads; `figures` are of its side output; `failure` is why it has ended."""
+    """Lines. `read` tells of streams that it reads; `figures` are of its side output and its scans of files; `failure`
+    is why it has ended.
+    """
     told = why(
         seen.stream,
         seen.account,
@@ -29,4 +32,5 @@ def answer(
         idle_partitions=seen.idle_partitions,
     )
     failed = [] if failure is None else [f"{seen.stream.name} has failed: {failure}"]
-    return [*failed, *told.splitlines(), *pressure_lines(seen.account, figures or {}), *table_lines(tables, now)]
+    others = [*pressure_lines(seen.account, figures or {}), *table_lines(tables, now), *scan_lines(figures or {})]
+    return [*failed, *told.splitlines(), *others]

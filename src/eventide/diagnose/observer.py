@@ -21,6 +21,7 @@ from eventide.storage.atomic import read_json
 from eventide.storage.history import Point, history_of, stored_accounts
 from eventide.storage.layout import Layout
 from eventide.storage.lease import holders
+from eventide.storage.passed_over import scan_figures
 from eventide.storage.paths import AnyPath, RemotePath
 from eventide.storage.results import Account, Results
 from eventide.storage.tables import TableVersions, VersionLog, table_figures
@@ -49,7 +50,7 @@ class Observed:
     idle_partitions: Mapping[str, Collection[str]] = field(default_factory=dict)
     failure: str | None = None
     way_out: str | None = None
-    figures: Mapping[str, Any] = field(default_factory=dict)  # load, side sinks
+    figures: Mapping[str, Any] = field(default_factory=dict)  # load, side sinks, scans of files
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # that it looks up
 
 
@@ -110,7 +111,7 @@ class LiveObserver:
             running.idle_lanes(now),
             None if failure is None else failure.message,
             None if failure is None else failure.help,
-            {**running.load(), **running.router.side.metrics()},
+            {**running.load(), **running.router.side.metrics(), **scan_figures(self.layout.scans(name))},
             running.table_figures(),
         )
 
@@ -168,6 +169,7 @@ class CheckpointObserver:
             told if told is not None else account.watermark if account else None,
             [] if results is None else kept.points(results, since),
             kept.took(),
+            figures=scan_figures(self.layout.scans(stream.name)),
             tables=self._tables(stream),
         )
 

@@ -61,6 +61,15 @@ class Memory:
         self._forget(watermark, directory, store)
         self._table.save(directory, store)
 
+    def everything(self, store: Store) -> pa.Table:
+        return self._table.everything(self._table.load(store), store)
+
+    def hold(self, ids: pa.Table, store: Store) -> None:
+        """Begin with ids that others have seen, some of them perhaps several."""
+        directory = Directory()
+        self._table.fill(ids.group_by(_SCHEMA.names).aggregate([]).cast(_SCHEMA), directory, store)
+        self._table.save(directory, store)
+
     def state_bytes(self, store: Store) -> int:
         return self._table.state_bytes(store)
 

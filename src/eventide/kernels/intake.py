@@ -29,6 +29,7 @@ from eventide.kernels.dedup import Memory
 from eventide.kernels.logic.windowed import WindowedAggregation
 from eventide.kernels.prefold import Prefold
 from eventide.kernels.side_rows import DUPLICATE_REASON, STRICT_REASON, SideRows
+from eventide.kernels.state.holding import Holding, MovableKernel
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout, suffix
 from eventide.kernels.trial import Trial
 from eventide.kernels.vector.columns import column
@@ -154,6 +155,25 @@ class Intake:
             for number, within in enumerate(spec.dedup_within)
             if within is not None
         }
+
+    @property
+    def is_movable(self) -> bool:
+        """Whether what it holds can be cut into other shards."""
+        return isinstance(self._inner, MovableKernel)
+
+    def holding(self, store: Store) -> Holding:
+        inner = self._movable().holding(store)
+        return replace(inner, ids={number: memory.everything(store) for number, memory in self._memories.items()})
+
+    def hold(self, holding: Holding, store: Store) -> None:
+        self._movable().hold(holding, store)
+        for number, memory in self._memories.items():
+            memory.hold(holding.ids[number], store)
+
+    def _movable(self) -> MovableKernel:
+        if not isinstance(self._inner, MovableKernel):
+            raise EngineError(f"the state of {type(self._inner).__name__} cannot be cut into other shards")
+        return self._inner
 
     def on_rows(self, batch: Batch, clock: Clock, store: Store) -> Output:
         taken = Output()

@@ -16,26 +16,25 @@ from eventide.connectors.embedded.read import controls, inbox_frame
 from eventide.kernels.contract import DEDUP, SIDE_OUTPUT_SCHEMA
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.state.past import NO_PAST, Past
-from eventide.plan.co_location import CoLocation, co_location
 from eventide.plan.fusion import FOLD, Fused, may_fold, may_forward, output_stages, too_deep
 from eventide.plan.late_columns import late_only_columns
-from eventide.plan.physical import AggregateWindows, EventTimeWatermark, Input, Physical
+from eventide.plan.physical import EventTimeWatermark, Physical
 from eventide.plan.shedding import shed_window, weight_column
-from eventide.plan.windows import Tumble
 from eventide.spark.analysis import Analyzed, analyze
 from eventide.spark.finishing import WIDE, before_end, checked_sums, finished_by_spark
 from eventide.spark.forwarding import ForwardByTasks, forwarding_of
 from eventide.spark.guard import Guard
 from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
+from eventide.spark.moved_state import Moved
 from eventide.spark.pack import ACCOUNT, SIDE, TAG, TAGGED_SCHEMA, Unpacker
 from eventide.spark.processor import ShardProcessor
 from eventide.spark.resolve import CARRIED_WATERMARK
 from eventide.spark.shard import ShardWork
-from eventide.spark.sharding import shard_numbers
+from eventide.spark.sharding import shard_by, shard_numbers
 from eventide.spark.task_output import OutputForm
 from eventide.storage.paths import AnyPath, store_in
-from eventide.tasks.packing import Packing, ShardBy, spark_ddl
+from eventide.tasks.packing import Packing, spark_ddl
 from eventide.tasks.portable import NotPortableError
 from eventide.tasks.select_list import WINDOW_ID, Finish, OutputTimes, WindowIds, finish
 from eventide.tasks.surveying import Surveying
@@ -79,6 +78,7 @@ class CompileOptions:
     asks: bool = False
     typed: bool = False
     origin: Origin | None = None
+    moved: Moved | None = None
 
 
 def compile_stream(physical: Physical, context: SourceContext, shards: int, options: CompileOptions) -> Compiled:
@@ -123,7 +123,8 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
         for each, packing in zip(inputs, packings, strict=True)
     ]
     if inbox is not None:
-        told = [controls(inbox, each.plan.source, each.number, numbers) for each in inputs]
+        orphans = () if options.moved is None else options.moved.orphans(numbers)
+        told = [controls(inbox, each.plan.source, each.number, (*numbers, *orphans)) for each in inputs]
         packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
     packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
     admission = {
@@ -131,7 +132,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
         for number, input in enumerate(physical.inputs)
         if input.source.admission is not None
     }
-    work = ShardWork(spec, physical.plan_id, numbers, by_tasks, form, admission, shed_window(physical))
+    work = ShardWork(spec, physical.plan_id, numbers, by_tasks, form, admission, shed_window(physical), options.moved)
     processor = ShardProcessor(work)
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
     frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
@@ -176,7 +177,7 @@ def _packing(
     return Packing(
         input.number,
         numbers,
-        _shard_by(physical, input.plan),
+        shard_by(physical, input.plan),
         lag,
         carried=CARRIED_WATERMARK if is_carried else None,
         prefold=spec.prefold() if has_no_gate and may_fold(physical, input.plan) else None,
@@ -203,21 +204,6 @@ def _surveying(physical: Physical, input: SparkInput, admission: AdmissionSpec, 
         source.connector == "embedded" or input.fusion is not None or input.decoding is not None,
         input.plan.time is None,
     )
-
-
-def _shard_by(physical: Physical, input: Input) -> ShardBy:
-    operator = physical.operator
-    match co_location(physical):
-        case CoLocation.EVERYTHING:
-            return ShardBy()
-        case CoLocation.NOTHING:
-            return ShardBy(anywhere=True)
-        case CoLocation.IDENTITY:
-            return ShardBy(anywhere=True) if input.source.dedup is None else ShardBy((DEDUP,))
-        case CoLocation.WINDOW if isinstance(operator, AggregateWindows) and isinstance(operator.window, Tumble):
-            return ShardBy(window=(operator.window.offset, operator.window.size))
-        case _:
-            return ShardBy(tuple(key.sql for key in input.keys))
 
 
 def _wide_schema(main: StructType) -> StructType:

@@ -33,6 +33,7 @@ from eventide.spark import session as sessions, stream_parts
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, CompileOptions, compile_stream
+from eventide.spark.moved_state import cutting_of
 from eventide.spark.remote import refuse_remote
 from eventide.spark.replay import check_replayable, corrections
 from eventide.spark.router import Router, StoringRouter
@@ -50,6 +51,7 @@ from eventide.storage.payloads import late_schema, original_rows
 from eventide.storage.replays import Replays, late_payloads
 from eventide.storage.results import Account, Results
 from eventide.storage.time_bound import TimeBoundFile
+from eventide.tasks.cutting import Cutting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,6 +190,10 @@ class Engine:
         if not isinstance(router, StoringRouter):
             raise EngineError(f"stream {stream} hands its batches to a function, and has no sinks")
         return router.late_sinks if late else router.sinks
+
+    def cutting(self, stream: RunningStream, shards: int) -> Cutting | str:
+        """How the state of an open stream is cut into so many shards, or why it cannot be."""
+        return cutting_of(stream.compiled, self.spark, self._plans.shards(stream.name), shards)
 
     def opened(self, name: str) -> RunningStream | None:
         """The stream if it has been opened; opens nothing."""

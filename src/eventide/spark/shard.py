@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from eventide.admission.options import AdmissionSpec
     from eventide.admission.shedder import ShedOrder
     from eventide.admission.trust import Trusted
+    from eventide.spark.moved_state import Moved
 
 NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
 
@@ -102,6 +103,7 @@ class ShardWork:
     form: OutputForm | None = None
     admission: Mapping[int, AdmissionSpec] = field(default_factory=dict)  # of inputs that have limits
     shed_window: tuple[int, int] | None = None  # offset and size of windows that may be shed as a whole
+    moved: Moved | None = None  # from which other shards its state has come
 
 
 @dataclass
@@ -183,11 +185,14 @@ class ShardWorker:
         self._plan_id = work.plan_id
         self._shard_of = {number: shard for shard, number in enumerate(work.numbers)}
         self._handle = handle
-        self._store = SparkStore(states)
+        self._store = SparkStore(states, work.moved)
         self._kernel = work.spec.build()
         self._gate = _gate(work) if work.admission else None
 
     def on_rows(self, key: Any, rows: Iterator[Row], timers: Any) -> Iterator[Row]:
+        if key[0] not in self._shard_of:
+            self._drop()
+            return
         clock, began = _clock(timers), time.perf_counter()
         received = Received()
         effort: dict[str, Any] = {}  # microseconds spent, and the key with most of the rows, where many came
@@ -198,7 +203,7 @@ class ShardWorker:
         if received.is_empty:
             yield self._account(key, clock, 0, Output(), received.times)
             return
-        self._store.begin()
+        self._store.begin(self._shard_of[key[0]])
         tables, output = self._let_in(received)
         if tables is None:
             yield Row(tag=OVERDRAWN, blob=b"")
@@ -247,10 +252,19 @@ class ShardWorker:
         return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 
     def on_timer(self, key: Any, timers: Any) -> Iterator[Row]:
+        if key[0] not in self._shard_of:
+            self._store.drop()
+            return
         clock = _clock(timers)
-        self._store.begin()
+        self._store.begin(self._shard_of[key[0]])
         self._store.set_timer(None)  # Spark forgets a timer that has expired
         yield from self._done(key, clock, 0, self._kernel.on_time(clock, self._store), SourceTimes())
+
+    def _drop(self) -> None:
+        """Of a shard that is no more: what it held has moved to others."""
+        timer = self._store.drop()
+        if timer is not None:
+            self._handle.deleteTimer(timer)
 
     def _done(
         self,

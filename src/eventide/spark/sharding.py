@@ -9,6 +9,28 @@ from __future__ import annotations
 
 from itertools import count
 
+from eventide.kernels.contract import DEDUP
+from eventide.plan.co_location import CoLocation, co_location
+from eventide.plan.physical import AggregateWindows, Input, Physical
+from eventide.plan.windows import Tumble
+from eventide.tasks.packing import ShardBy
+
+
+def shard_by(physical: Physical, input: Input) -> ShardBy:
+    """Which rows of an input meet in one shard."""
+    operator = physical.operator
+    match co_location(physical):
+        case CoLocation.EVERYTHING:
+            return ShardBy()
+        case CoLocation.NOTHING:
+            return ShardBy(anywhere=True)
+        case CoLocation.IDENTITY:
+            return ShardBy(anywhere=True) if input.source.dedup is None else ShardBy((DEDUP,))
+        case CoLocation.WINDOW if isinstance(operator, AggregateWindows) and isinstance(operator.window, Tumble):
+            return ShardBy(window=(operator.window.offset, operator.window.size))
+        case _:
+            return ShardBy(tuple(key.sql for key in input.keys))
+
 
 def shard_numbers(shards: int) -> list[int]:
     """For shard i of `shards`, the group key that Spark places in partition i."""

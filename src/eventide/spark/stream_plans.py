@@ -16,6 +16,7 @@ from eventide.plan.physical import Physical
 from eventide.plan.planner import plan_id
 from eventide.spark.compile import Compiled, CompileOptions, Origin
 from eventide.spark.inputs import unfused
+from eventide.spark.moved_state import Moved
 from eventide.spark.moving import follow
 from eventide.spark.why_ended import Need
 from eventide.storage.atomic import read_json, write_json
@@ -42,6 +43,9 @@ class StreamPlans:
         """By which sinks know what this stream has written, whatever it is called."""
         found: str = read_json(self._layout.plan(stream))["identity"]
         return found
+
+    def shards(self, stream: str) -> int:
+        return int(read_json(self._layout.plan(stream))["shards"])
 
     def first_id(self, stream: str) -> str:
         """The id of the text that the stream began with, which names its windows."""
@@ -118,6 +122,7 @@ class StreamPlans:
             guards=kept.get(Need.GUARDS.value, False),
             asks=kept.get(Need.ASKING.value, False),
             origin=Origin(texts.all[0].plan_id, texts.past),
+            moved=Moved.told(kept.get("moved"), self._layout.moved(physical.stream.name)),
         )
         return self._compile(as_kept, kept["shards"], options)
 

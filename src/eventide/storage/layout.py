@@ -12,6 +12,7 @@ streams/NAME/plan.json       what the stream means, its number of shards, and wh
 streams/NAME/inbox/          manifests: which rows, watermarks and commands the stream should take in
 streams/NAME/spark/          Spark's own checkpoint: offsets, commits, state
 streams/NAME/scans/          which files the fused scan of each source has found
+streams/NAME/moved/          state on its way to other shards, by the number of the batch from which they are
 streams/NAME/time_bound.json  how far its time may have advanced, for fused scans
 streams/NAME/shed_orders.json  what its shedder was told, with the times from which it holds
 streams/NAME/tables.json     which versions of tables its batches use, with the times from which they count
@@ -116,6 +117,9 @@ class Layout:
 
     def scans(self, stream: str) -> AnyPath:
         return self.stream(stream) / "scans"
+
+    def moved(self, stream: str) -> AnyPath:
+        return self.stream(stream) / "moved"
 
     def time_bound(self, stream: str) -> AnyPath:
         return self.stream(stream) / "time_bound.json"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from eventide.errors import EngineError
 from eventide.kernels.contract import DEDUP, DETAIL, PROBLEM, ROWTIME, SEQ, TS, Clock, Kernel, Output, iter_rows
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.state.memory_store import MemoryStore
@@ -20,6 +24,7 @@ from eventide.plan.kernel_spec import KernelTypes, kernel_spec
 from eventide.plan.logical import Stream
 from eventide.plan.physical import AggregateWindows, JoinRows, OverRows, RankRows
 from eventide.plan.windows import Tumble, Unbounded
+from eventide.tasks.cutting import AsAWhole, ByKey, Cutting
 from eventide.tasks.scalars import parsed
 from eventide.testing.aggregates import frozen
 from eventide.testing.arrivals import Arrival
@@ -89,6 +94,29 @@ class KernelRunner(BatchRunner):
         self.spec, self.stores = pickle.loads(pickle.dumps((self.spec, self.stores)))
         self._kernel = self.spec.build()
 
+    def rescale(self, shards: int) -> None:
+        """Go on with another number of shards; as on Spark, all of them are woken then."""
+        before = len(self.stores)
+        together = co_location(self.physical) is CoLocation.EVERYTHING
+        cutting: Cutting = AsAWhole(before, shards) if together else ByKey(self.spec, _ByKeys(), before, shards)
+        parts = [part for shard in cutting.cut_up for part in cutting.cut(self.stores[shard])]
+        self.stores = [MemoryStore() for _ in range(shards)]
+        for shard in sorted({target for target, _, _ in parts}):
+            mine = [(rows, part) for target, rows, part in parts if target == shard]
+            rows, blobs = cutting.put_together([part for _, part in mine])
+            if rows != sum(count for count, _ in mine):
+                raise EngineError(f"shard {shard} holds {rows} rows, and {mine} were sent")
+            for space, bucket, blob in blobs:
+                self.stores[shard].append(space, bucket, blob)
+        self._wake_at = [FIRST] * shards
+        self._gauges = [{} for _ in range(shards)]
+
+    @property
+    def is_movable(self) -> bool:
+        """Whether `rescale` can be called."""
+        place = co_location(self.physical)
+        return place is CoLocation.EVERYTHING or (place is not CoLocation.WINDOW and self.spec.build().is_movable)
+
     def _take(self, arrivals: list[Arrival], watermark: int | None, now: int, step: Step) -> None:
         clock = Clock(watermark, now)
         by_shard: dict[int, list[Arrival]] = {}
@@ -121,7 +149,8 @@ class KernelRunner(BatchRunner):
             case CoLocation.WINDOW if isinstance(operator, AggregateWindows) and isinstance(operator.window, Tumble):
                 meet: Any = ((arrival.time or 0) - operator.window.offset) // operator.window.size
             case CoLocation.KEY:
-                meet = frozen([arrival.packed[key.sql] for key in self.physical.inputs[arrival.input].keys])
+                meet = [arrival.packed[key.sql] for key in self.physical.inputs[arrival.input].keys]
+                return _shard_of_keys(meet, len(self.stores))
             case _:
                 meet = arrival.identity
         return zlib.crc32(repr(meet).encode()) % len(self.stores)
@@ -172,6 +201,18 @@ class KernelRunner(BatchRunner):
         times = [ROWTIME] if isinstance(operator.window, Unbounded) else []
         calls = [call.name for call in operator.aggregates]
         return ["window_start", "window_end", "emit_epoch", "op", *keys, *calls, *times]
+
+
+class _ByKeys:
+    """Rows of state go where `KernelRunner._shard` sends rows with their keys."""
+
+    def shards_of(self, rows: pa.Table, shards: int, task: int) -> npt.NDArray[np.uint64]:
+        keys = rows.select([name for name in rows.column_names if re.fullmatch(r"__k\d+", name)]).to_pylist()
+        return np.array([_shard_of_keys(list(row.values()), shards) for row in keys], np.uint64)
+
+
+def _shard_of_keys(keys: list[Any], shards: int) -> int:
+    return zlib.crc32(repr(frozen(keys)).encode()) % shards
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "eventide_load": ("How loaded the engine is: 1 is full.", ()),
     "eventide_shed_ratio": ("Share of the rows that is shed.", ()),
     "eventide_side_sinks_failing": ("Side sinks that do not take payloads.", ()),
+    "eventide_files_passed_over": ("Files that are not taken because they may have been taken before.", ()),
 }
 
 
@@ -84,6 +85,7 @@ def _figures(stream: Mapping[str, Any], now: int) -> Iterable[tuple[str, tuple[s
     yield "eventide_load", (), figures.get("load")
     yield "eventide_shed_ratio", (), figures.get("shed_share")
     yield "eventide_side_sinks_failing", (), figures.get("side_sinks_failing")
+    yield "eventide_files_passed_over", (), figures.get("files_passed_over")
     for source in stream["sources"]:
         name = source["name"]
         yield "eventide_source_rows_total", (name,), source["rows"]

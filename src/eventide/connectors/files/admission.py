@@ -7,6 +7,7 @@ asks for the next.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from eventide.admission.pacing import Batcher, BatchPerformancePoint
 from eventide.connectors.files.discoveries import DiscoveryLog
 from eventide.connectors.files.listing import FoundFile, Listing
 from eventide.connectors.files.store_listing import StoreListing
+from eventide.storage.passed_over import PassedOver
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,17 @@ class _Running:
     start: int
     end: int
     since: float
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """The names of files that are gone are forgotten `after` microseconds (see `remembered`). `there` lists all files
+    that are there; `passed_over` is told of those that are not taken because theirs may have been forgotten.
+    """
+
+    after: int
+    there: Callable[[], list[FoundFile]]
+    passed_over: PassedOver
 
 
 class FileAdmission:
@@ -34,11 +47,13 @@ class FileAdmission:
         log: DiscoveryLog,
         batcher: Batcher,
         left: Callable[[int], None] | None = None,
+        forgetting: Forgetting | None = None,
     ) -> None:
         self._listing = listing
         self._log = log
         self._batcher = batcher
         self._left = left
+        self._forgetting = forgetting
         self._running: _Running | None = None
         self._last: int | None = None
 
@@ -74,8 +89,14 @@ class FileAdmission:
         return self._log.files(start, end)
 
     def _discover(self) -> None:
-        if self._last is None:
-            self._log.append(self._listing.new_files(self._log))
+        if self._last is not None:
+            return
+        found = self._listing.new_files(self._log)
+        new = [file for file in found if not self._log.may_be_forgotten(file)]
+        self._log.append(new)
+        if self._forgetting is not None:
+            old = [file.path for file in found if self._log.may_be_forgotten(file)]
+            self._forgetting.passed_over.note(old, taken=[file.path for file in new])
 
     def _hand_out(self, start: int, end: int, now: float) -> int:
         end = min(end, self.known if self._last is None else max(self._last, start))
@@ -91,3 +112,5 @@ class FileAdmission:
             self._batcher.observe(
                 BatchPerformancePoint(self._log.size(running.start, running.end), now - running.since)
             )
+        if self._forgetting is not None and self._log.is_long(start):
+            self._log.put_together(start, self._forgetting.there, self._forgetting.after, time.time_ns() // 1000)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eventide.connectors.sink import Sink
     from eventide.plan.logical import Source, Table
 
+FORGET_AFTER = "1 day"
 _FORMAT = Option("choice", ("json", "csv", "parquet"), default="json", doc="of the files")
 
 CSV: Mapping[str, Option] = {
@@ -113,6 +114,12 @@ FILES = Connector(
                 default="1 minute",
                 doc="of many partition folders in an object store: how often all are looked into, also those in which "
                 "nothing new is expected",
+            ),
+            "forget_after": Option(
+                "span",
+                default=FORGET_AFTER,
+                doc="how long the name of a file that is gone is remembered, so that it is not taken again if it comes "
+                "back; see [below](#which-files-are-new)",
             ),
             "max_files_per_batch": Option("count", doc="how many files a batch takes at most"),
             "target_latency": Option(

@@ -45,6 +45,7 @@ class ScanSettings:
     state_folder: AnyPath
     bound: AnyPath  # see storage.time_bound
     tasks: int
+    forget_after: int  # microseconds: how long the name of a file that is gone is remembered
     max_files: int | None = None
     target_latency: float | None = None  # seconds
     watched: bool = False  # whether the driver wants to know how much waits
@@ -90,21 +91,27 @@ class _Reader(PacedReader):
         if self._opened is None:
             from eventide.admission.pacing import batcher_of
             from eventide.admission.shed_log import ShedLog
-            from eventide.connectors.files.admission import FileAdmission
+            from eventide.connectors.files.admission import FileAdmission, Forgetting
             from eventide.connectors.files.discoveries import DiscoveryLog
             from eventide.connectors.files.listing import Listing
             from eventide.connectors.files.store_listing import FULL_EVERY, StoreListing
+            from eventide.storage.passed_over import PassedOver
 
             settings = self._settings
             every = FULL_EVERY if settings.full_listing is None else settings.full_listing
+
+            def listing() -> Listing | StoreListing:
+                if settings.store is None:
+                    return Listing(settings.path)
+                return StoreListing(settings.path, settings.store, every)
+
             keep = None if settings.orders is None else ShedLog(settings.orders).keep
             self._opened = FileAdmission(
-                Listing(settings.path)
-                if settings.store is None
-                else StoreListing(settings.path, settings.store, every),
+                listing(),
                 DiscoveryLog(settings.state_folder),
                 batcher_of(settings.target_latency or 1.0, keep),
                 self._note_left if settings.watched else None,
+                Forgetting(settings.forget_after, lambda: listing().new_files(()), PassedOver(settings.state_folder)),
             )
         return self._opened
 

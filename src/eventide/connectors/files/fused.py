@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from eventide.connectors import paced_reader
 from eventide.connectors.contract import CORRUPT, PASSED, Scans, hidden, user_schema
 from eventide.connectors.files import data_source as fused_files
+from eventide.connectors.files.connector import FORGET_AFTER
 from eventide.connectors.files.csv import reader_of, rows_of_texts
 from eventide.connectors.files.data_source import FusedFiles, ScanSettings
 from eventide.connectors.files.folder_values import with_folder_values
@@ -113,6 +114,7 @@ def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> Sca
         scans.folder / str(number),
         scans.bound,
         scans.tasks,
+        parse_duration(source.options.get("forget_after", FORGET_AFTER)),
         None if most is None else int(most),
         None if target is None else target / SECOND,
         source.admission is not None and source.admission.is_load_measured,

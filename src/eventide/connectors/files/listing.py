@@ -25,9 +25,18 @@ _TRUSTED = 10.0  # seconds for which a folder with an unchanged time is assumed 
 
 
 class FoundFile(NamedTuple):
+    """Times in microseconds. A file that was moved or copied may keep its time of modification: `settled` is how much
+    later it came to where it is, as far as the file system tells.
+    """
+
     path: str
-    modified: int  # microseconds
+    modified: int
     length: int
+    settled: int = 0
+
+    @property
+    def arrived(self) -> int:
+        return self.modified + self.settled
 
 
 class Listing:
@@ -199,4 +208,5 @@ def _found(path: str, stat: Callable[[], os.stat_result]) -> Iterator[FoundFile]
         if error.errno not in (errno.ENOENT, errno.ELOOP):
             raise
         return
-    yield FoundFile(path, status.st_mtime_ns // 1000, status.st_size)
+    modified, changed = status.st_mtime_ns // 1000, status.st_ctime_ns // 1000
+    yield FoundFile(path, modified, status.st_size, max(changed - modified, 0))

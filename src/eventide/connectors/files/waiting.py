@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
 from eventide.connectors.files.listing import FoundFile
@@ -13,15 +13,34 @@ from eventide.storage.paths import AnyPath
 TAKEN = "taken.json"  # in the folder of a scan's state: what the running batch left
 
 
+class _Met:
+    """Names of files, and which of them a listing has asked for: those are still there."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+        self._met: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._names:
+            return False
+        self._met.add(str(name))
+        return True
+
+    def after_listing(self, found: Iterable[str]) -> _Met:
+        """With what a listing has found, and without what it has not met, unless it has looked at nothing."""
+        now = self._met.union(found)
+        return _Met(now or self._names)
+
+
 @dataclass
 class FilesWaiting:
     """`new_files` gives those that are not in the set it is handed, as `Listing` does. A paced scan notes in `note` how
     many bytes it left of the files that it had found; others leave none.
     """
 
-    new_files: Callable[[set[str]], list[FoundFile]]
+    new_files: Callable[[Container[str]], list[FoundFile]]
     note: AnyPath | None = None
-    _known: set[str] = field(default_factory=set)
+    _known: _Met = field(default_factory=lambda: _Met(set()))
     _recent: list[FoundFile] = field(default_factory=list)
     _waited: int | None = None
 
@@ -33,7 +52,7 @@ class FilesWaiting:
             found = self.new_files(self._known)
         except (OSError, SourceError):
             return None
-        self._known.update(file.path for file in found)
+        self._known = self._known.after_listing(file.path for file in found)
         self._recent = [file for file in (*self._recent, *found) if file.modified >= began]
         waiting = self._left() + sum(file.length for file in self._recent)
         before, self._waited = self._waited, waiting

@@ -22,6 +22,7 @@ from eventide.kernels.contract import TS, USED, Batch, Clock, Output, Store, uni
 from eventide.kernels.logic.emission import in_order, main_table
 from eventide.kernels.side_rows import LATE_REASON
 from eventide.kernels.state.codec import Codec, unchanged
+from eventide.kernels.state.holding import Holding
 from eventide.kernels.state.slice_log import SLICE
 from eventide.kernels.state.slice_tree import Part, SliceTree
 from eventide.kernels.vector.columns import Ints, ints
@@ -100,6 +101,16 @@ class AggregateAtClose:
             self._close(begun, index, store, output)
             index.flushed, index.changed = begun, True
         return self._save(index, store, output)
+
+    def holding(self, store: Store) -> Holding:
+        index = self._load(store)
+        return Holding(self._tree.everything(store), index.closed, index.flushed)
+
+    def hold(self, holding: Holding, store: Store) -> None:
+        index = _Index(holding.closed, flushed=holding.flushed, changed=True)
+        if holding.rows.num_rows:
+            self._add(holding.rows, index, store)
+        self._save(index, store, Output())
 
     def _fold(self, rows: pa.Table, index: _Index, store: Store, output: Output) -> None:
         slices = self._grid.slices_of(ints(rows, TS))

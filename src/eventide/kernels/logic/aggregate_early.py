@@ -102,6 +102,9 @@ class AggregateEarly(OpenGroupsKernel):
         output.events["windows_opened"] += len(ends) - known
         directory.windows, directory.groups = ends, counts
 
+    def _note_windows(self, table: pa.Table, directory: Directory) -> None:
+        self._count_windows(ints(table, END), np.empty(0, np.int64), directory, Output())
+
     def _forget(self, closed: pa.Table, watermark: int | None, directory: Directory, output: Output) -> None:
         last = self._grid.last_closed(watermark)
         if last is None:

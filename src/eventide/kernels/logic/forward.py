@@ -22,6 +22,7 @@ from eventide.kernels.contract import (
 from eventide.kernels.logic.row_spec import RowSpec
 from eventide.kernels.logic.waiting_rows import WaitingRows
 from eventide.kernels.state.codec import Codec, unchanged
+from eventide.kernels.state.holding import Holding
 from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
@@ -95,7 +96,7 @@ class ForwardSpec(RowSpec):
 
 
 class Forward:
-    """Rows leave in the batch that brings them; no state."""
+    """Rows leave in the batch that brings them; no state of their own."""
 
     def __init__(self, spec: ForwardSpec) -> None:
         self._spec = spec
@@ -116,6 +117,12 @@ class Forward:
 
     def on_flush(self, until: int, clock: Clock, store: Store) -> Output:
         return Output()
+
+    def holding(self, store: Store) -> Holding:
+        return Holding(pa.table({}))
+
+    def hold(self, holding: Holding, store: Store) -> None:
+        pass
 
 
 @dataclass

@@ -17,6 +17,7 @@ from eventide.kernels.aggregates.base import present
 from eventide.kernels.contract import Clock, Output, Store
 from eventide.kernels.logic.emission import in_order, main_table
 from eventide.kernels.logic.keyed_kernel import KeyedKernel
+from eventide.kernels.state.holding import Holding
 from eventide.kernels.state.keyed_table import (
     CHANGED,
     CLEAN,
@@ -66,6 +67,19 @@ class OpenGroupsKernel(KeyedKernel):
 
     @abstractmethod
     def _open_windows(self, directory: Directory) -> int: ...
+
+    def holding(self, store: Store) -> Holding:
+        directory = self._table.load(store)
+        return Holding(self._table.everything(directory, store), flushed=directory.flushed)
+
+    def hold(self, holding: Holding, store: Store) -> None:
+        directory = Directory(flushed=holding.flushed, changed=True)
+        self._table.fill(holding.rows, directory, store)
+        self._note_windows(holding.rows, directory)
+        self._table.save(directory, store)
+
+    def _note_windows(self, table: pa.Table, directory: Directory) -> None:
+        """Note what the directory of this kind of window says of rows that have moved here."""
 
     def on_tick(self, clock: Clock, store: Store) -> Output:
         """Emit what waits, if the mode is EVERY."""

@@ -217,6 +217,14 @@ class KeyedTable:
             directory.waiting[full] = self._waiting.reduceat(rows.waiting, starts)
             directory.gone[full] = np.add.reduceat(rows.gone, starts)
 
+    def everything(self, directory: Directory, store: Store) -> pa.Table:
+        return self.read(np.flatnonzero(directory.rows), directory, store)
+
+    def fill(self, rows: pa.Table, directory: Directory, store: Store) -> None:
+        """Put rows into a table that is empty."""
+        self._make_room(rows.num_rows, directory, store)
+        self.write(np.arange(1 << directory.bits), rows.slice(0, 0), rows, directory, store)
+
     def _make_room(self, more: int, directory: Directory, store: Store) -> None:
         """Choose a suitable number of buckets before any is read."""
         held = int(directory.rows.sum())
@@ -224,7 +232,7 @@ class KeyedTable:
         wanted = (max(held, more) // size).bit_length()
         if directory.bits - 3 <= wanted <= directory.bits:
             return
-        everything = self.read(np.flatnonzero(directory.rows), directory, store)
+        everything = self.everything(directory, store)
         for bucket in store.buckets(self._space):
             store.delete(self._space, bucket)
         directory.unsaved.clear()

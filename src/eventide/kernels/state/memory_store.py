@@ -36,6 +36,10 @@ class MemoryStore:
         """The spaces that hold anything; tests use it to check that nothing was left behind."""
         return sorted({space for space, _ in self._logs})
 
+    def blobs(self) -> list[tuple[str, int, bytes]]:
+        """All blobs with their spaces and buckets, each bucket's in their order."""
+        return [(*place, blob) for place, log in sorted(self._logs.items()) for blob in log]
+
     def snapshot(self) -> MemoryStore:
         """A copy that later calls do not touch: use it to repeat a call from the same state."""
         return MemoryStore(self._logs)

@@ -51,6 +51,11 @@ class SliceLog:
                 store.delete(space(0), bucket)
         return pa.concat_tables(found)
 
+    def everything(self, store: Store) -> pa.Table:
+        """All rows of all slices, possibly several per group."""
+        levels = ((space(level), bucket) for level in range(LEVELS) for bucket in store.buckets(space(level)))
+        return self._codec.decode_all(blob for place in levels for blob in store.read(*place))
+
     def state_bytes(self, store: Store) -> int:
         return sum(
             store.size(space(level), bucket)[1] for level in range(LEVELS) for bucket in store.buckets(space(level))

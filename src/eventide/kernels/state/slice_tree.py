@@ -70,6 +70,10 @@ class SliceTree:
         merged = self._nodes(rows, nodes, known, keep_from, store)
         return [Part(rows, low, inner), Part(merged, first, behind), Part(rows, outer, high)]
 
+    def everything(self, store: Store) -> pa.Table:
+        """All rows of all slices; nodes can be built from them again."""
+        return self._log.everything(store)
+
     def state_bytes(self, store: Store) -> int:
         return self._log.state_bytes(store) + sum(store.size(_SPACE, bucket)[1] for bucket in store.buckets(_SPACE))
 
