@@ -105,7 +105,7 @@ SELEKT 1;
 
 def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*EVENTIDE, "demo", "--seconds", "8", "--rate", "1000"],
+        [*EVENTIDE, "demo", "--seconds", "14", "--rate", "1000"],
         capture_output=True,
         text=True,
         env={**PLAIN, "TMPDIR": str(tmp_path)},
@@ -114,5 +114,5 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
     assert "CREATE STREAM per_page" in done.stdout and "closed:" in done.stdout
     assert "allowed_lateness_exceeded" in done.stdout and "event_time_unparseable" in done.stdout
-    assert "8,000 clicks were written\nrows in 8,000 = used" in done.stdout and "✓" in done.stdout
+    assert "14,000 clicks were written\nrows in 14,000 = used" in done.stdout and "✓" in done.stdout
     assert list(tmp_path.iterdir()) == []
