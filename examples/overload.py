@@ -49,10 +49,10 @@ def overload(db: Any, start: int) -> int:
     """Twenty seconds of orders, each delivered twice, and far too many clicks; the number of orders."""
     orders = [(f"o{n}", f"b{n % 7}", 10.0 + n % 3, start + n * 200) for n in range(100)]
     clicks = [(f"b{n % 7}", f"/page/{n % 5}", start + n * 20) for n in range(1000)]
-    for part in range(4):
-        db.write("orders", orders[part * 25 : part * 25 + 25])
-        db.write("orders", orders[part * 25 : part * 25 + 25])  # delivered again: counted once
-        db.write("clicks", clicks[part * 250 : part * 250 + 250])
+    for part in range(2):
+        db.write("orders", orders[part * 50 : part * 50 + 50])
+        db.write("orders", orders[part * 50 : part * 50 + 50])  # delivered again: counted once
+        db.write("clicks", clicks[part * 500 : part * 500 + 500])
         db.tick()
     db.stop()
     return len(orders)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # All tests that are not slow, in four runs: most of tests/spark, those that kill processes and most of those of connectors, the
 # others with Spark, and those without. They run side by side, since one Spark on small batches leaves a core idle half of the time;
-# those with Spark take about the same time. Reports are shown one after the other.
+# those with Spark take about the same time. All that need a Kafka broker are among the others, and share it. Reports are shown one
+# after the other.
 # Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the runs with Spark.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -9,8 +10,8 @@ cd "$(dirname "$0")/.."
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 read -ra pure <<<"$PURE_TESTS"
-mapfile -t most_of_spark < <(printf "%s\n" tests/spark/test_*.py tests/connectors/test_fused_scan.py)
-mapfile -t connectors < <(printf "%s\n" tests/connectors/test_*.py | grep -v test_fused_scan)
+most_of_spark=(tests/spark/test_*.py)
+mapfile -t connectors < <(printf "%s\n" tests/connectors/test_*.py | grep -v test_kit)
 
 "$PYTHON" -m pytest "${most_of_spark[@]}" "$@" >"$reports/spark" 2>&1 &
 of_spark=$!

@@ -47,14 +47,20 @@ def written(app: Path) -> list[tuple[str, int]]:
     return sorted((row["k"], row["total"]) for row in rows)
 
 
-def test_a_run_continues_where_the_last_one_stopped_until_control_c_emits_what_is_open(app: Path) -> None:
-    command = [*EVENTIDE, "run", str(app), "--checkpoint", str(app.parent / "state")]
+def test_a_run_continues_where_the_last_one_stopped_until_control_c_emits_what_is_open(
+    app: Path, keep_spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first run is in this process, which already has a Spark, and the second in one of its own."""
+    arguments = ["run", str(app), "--checkpoint", str(app.parent / "state")]
     put(app, "1.json", ("a", 1, 100), ("a", 2, 1500))
-    first = subprocess.run([*command, "--once"], capture_output=True, text=True, env=PLAIN, timeout=500)
-    assert (first.returncode, first.stderr) == (0, "")
-    assert "o: rows in 2 = used 2 ✓" in first.stdout
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, "--once"])
+    out, err = capsys.readouterr()
+    assert (end.value.code, err) == (0, "")
+    assert "o: rows in 2 = used 2 ✓" in out
     assert written(app) == [("a", 1)]
     put(app, "2.json", ("a", 4, 1600), ("a", 8, 2500))
+    command = [*EVENTIDE, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=PLAIN) as process:
         watchdog = threading.Timer(550, process.kill)
         watchdog.start()

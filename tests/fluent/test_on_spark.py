@@ -162,9 +162,10 @@ def test_a_crash_between_the_delivery_of_a_batch_and_its_commit_changes_nothing(
 
     for number, batch in enumerate(BATCHES):
         put(f"{number}.json", *batch)
-        with make(spark, tmp_path).start(str(tmp_path / "state"), sink) as query:
-            query.process_all()
-        forget_last_commit(tmp_path / "state")
+        if number % 2:  # two batches in each life, of which the second comes again in the next one
+            with make(spark, tmp_path).start(str(tmp_path / "state"), sink) as query:
+                query.process_all()
+            forget_last_commit(tmp_path / "state")
     query = make(spark, tmp_path).start(str(tmp_path / "state"), sink)
     query.process_all()
     query.stop(graceful=True)

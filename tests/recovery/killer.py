@@ -50,7 +50,7 @@ LONGEST_PAUSE = 2.0  # seconds between a report of the writer and the death of a
 MOST_SINKS = 3  # signs of sinks to let pass: few, so that the last batch has enough of them for two deaths
 LAST_BREATH = 90.0  # seconds that a killed writer's JVM and workers may live on
 # Code that is compiled quickly rather than well suits a JVM that lives for seconds.
-QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"}
 
 
 @dataclass

@@ -36,7 +36,7 @@ SOURCES = {
     "orders": f"CREATE SOURCE orders ({COLUMNS}, {LAG}, DEDUPLICATE BY id WITHIN INTERVAL '20' SECOND);",
     # tokens for a part of the rows, and none that come back while a test runs
     "limited": f"CREATE SOURCE limited ({COLUMNS}, {LAG}) "
-    "WITH ('sla.max_events_per_sec' = '0.000001', 'sla.burst' = '700', 'sla.max_lag' = '40000 days');",
+    "WITH ('sla.max_events_per_sec' = '0.000001', 'sla.burst' = '450', 'sla.max_lag' = '40000 days');",
 }
 TOTALS = "count(*) AS n, sum(amount) AS total, emit_epoch FROM clicks GROUP BY visitor,"
 TWO_SECONDS = "TUMBLE(ts, INTERVAL '2' SECOND)"

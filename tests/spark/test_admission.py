@@ -66,7 +66,7 @@ def test_files_that_many_tasks_read_are_admitted_in_the_order_of_their_arrival(
     )
     db.tick()
     admitted = {*range(80_000, 120_000), *range(40_000), *range(40_000, 50_001)}
-    assert set(ids(db)) == admitted and len(ids(db)) == 90_001
+    assert ids(db) == sorted(admitted)
     counts = db.accounting("o")
     assert (counts["rows_in"], counts["used"], counts["rejected"]) == (120_000, 90_001, 29_999)
     even = [id for id in admitted if id % 2 == 0]

@@ -36,29 +36,29 @@ def test_what_everybody_has_read_is_forgotten(
     db = db_factory(checkpoint=tmp_path)
     db.execute(SQL)
     assert "results kept: until they are read" in str(db.explain("o"))
-    for value in range(6):
+    for value in range(3):
         db.write("s", [(value,)])
         db.tick()
-    assert rows(db, "p") == [0, 10, 20, 30, 40, 50]
+    assert rows(db, "p") == [0, 10, 20]
     few = rows(db, "o")
-    assert 0 < len(few) < 6 and few == list(range(6))[-len(few) :]
-    assert written(tmp_path) == [6]
+    assert 0 < len(few) < 3 and few == list(range(3))[-len(few) :]
+    assert written(tmp_path) == [3]
     assert rows(db, "tops")[-1] == 1
     db.close()
     again = db_factory(checkpoint=tmp_path)
     again.execute("ALTER STREAM p SET ('results.keep' = 'none')")
     again.start()
-    for value in range(6, 12):
+    for value in range(3, 6):
         again.write("s", [(value,)])
         deadline = time.monotonic() + LONGEST_SECONDS
         while rows(again, "p")[-1:] != [10 * value] and time.monotonic() < deadline:
-            time.sleep(0.05)
+            time.sleep(0.2)
     deadline = time.monotonic() + LONGEST_SECONDS
     while len(written(tmp_path)) > 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     again.stop(graceful=False)
     assert len(written(tmp_path)) <= 2  # of the last batch it is not known yet whether it will come again
-    assert rows(again, "p")[-1] == 110 and len(rows(again, "p")) < 12
-    assert again.accounting("p")["used"] == 12
+    assert rows(again, "p")[-1] == 50 and len(rows(again, "p")) < 6
+    assert again.accounting("p")["used"] == 6
     manifests = list((tmp_path / "streams" / "o" / "inbox").glob("*.json"))
     assert len(manifests) <= KEPT_MANIFESTS

@@ -51,6 +51,11 @@ def test_streams_share_the_cores() -> None:
         assert started_settings(master, Path("/tmp/s"))["spark.scheduler.mode"] == "FAIR"
 
 
+def test_columns_do_not_carry_the_line_that_made_them() -> None:
+    for master in ("local[*]", "yarn"):
+        assert started_settings(master, Path("/tmp/s"))["spark.python.sql.dataFrameDebugging.enabled"] == "false"
+
+
 @pytest.mark.parametrize(("scratch", "expected"), [("/tmp/s", "true"), ("/tmp/" + "long" * 20, "false")])
 def test_sockets_are_files_where_their_names_fit(scratch: str, expected: str) -> None:
     assert started_settings("local[*]", Path(scratch))["spark.python.unix.domain.socket.enabled"] == expected

@@ -1,11 +1,12 @@
 """Every transcript on Spark: whole, with a restart after every write, and one row at a time.
 
 Starting a query takes Spark a second or two, most of it on one core: so all chosen cases are played in the background,
-a few at a time, and each test waits for its own. The two harder ways are slow tests but for the acceptance cases, of
-which half is played in the one and half in the other, and then not whole as well.
+a few at a time, and each test waits for its own. Of the acceptance cases each is played in one of the three ways; the
+other two are slow tests.
 
 All cases are played without Spark as well (`tests/properties/test_reference_transcripts.py`), where what they are about
-is decided; so every twelfth of the others is quick here, unless it says itself that it is `slow`, and the rest is slow.
+is decided; so of the others, but for those that say themselves that they are `slow`, the first of each page and every
+thirtieth behind it is quick here, whole, and the rest is slow.
 """
 
 from __future__ import annotations
@@ -25,19 +26,21 @@ from tests.properties.test_reference_transcripts import NEEDS_SPARK
 AT_ONCE = 3
 WAYS: dict[str, dict[str, bool]] = {"whole": {}, "restarting": {"restarting": True}, "one row": {"one_row": True}}
 ALWAYS = ("core",)
-EVERY = 12  # of the other cases, which are quick
+EVERY = 30  # of the other cases, which are quick
 
 
 def _chosen() -> Iterator[Any]:
     for path in sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml")):
-        for number, case in enumerate(yaml.safe_load(path.read_text())):
+        cases = yaml.safe_load(path.read_text())
+        in_turn = {*[case["name"] for case in cases if not case.get("slow")][::EVERY], *NEEDS_SPARK}
+        for number, case in enumerate(cases):
             is_chosen = path.stem in ALWAYS
             writes = any("write" in step for step in case.get("steps", ()))
             harder = ["restarting"] * writes + ["one row"] * (writes and not case.get("batching"))
-            quick = harder[number % len(harder)] if is_chosen and harder else "whole"
-            has_turn = (number % EVERY == 0 and not case.get("slow")) or case["name"] in NEEDS_SPARK
-            for way in ["whole", *harder]:
-                is_quick = way == quick and (is_chosen or has_turn)
+            ways = [*harder, "whole"]
+            quick = ways[number % len(ways)] if is_chosen else "whole"
+            for way in ways:
+                is_quick = way == quick and (is_chosen or case["name"] in in_turn)
                 marks = [] if is_quick else [pytest.mark.slow]
                 yield pytest.param(case, way, id=f"{way}: {path.stem}: {case['name']}", marks=marks)
 

@@ -21,6 +21,9 @@ _STARTED = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "WARN",
     "spark.scheduler.mode": "FAIR",  # streams share the cores: see `spark.running`
+    # else the JVM is told for each column which line of Python has made it: a third of the CPU of creating a stream,
+    # and the lines would be ours
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 # A Spark that is all in one process is nobody else's business, and needs no network. On a cluster the workers must

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from eventide.connectors.declaration import LooksUp, Reads, Writes
@@ -192,21 +193,27 @@ class Catalog:
 
     def texts(self) -> list[str]:
         """The statements that make this catalog again, ordered so that everything exists before it is named."""
+        depths = self._depths()
         ranks: dict[str, tuple[int, int]] = {
             **dict.fromkeys((*self.sources, *self.tables), (0, 0)),
-            **{name: (2, self._depth(name.lower())) for name in (*self.streams, *self.views)},
+            **{name: (2, depths(name.lower())) for name in (*self.streams, *self.views)},
             **{name: (1 if sink.stream is None else 3, 0) for name, sink in self.sinks.items()},
         }
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
 
-    def _depth(self, name: str) -> int:
-        """The longest chain of streams and views that must exist, one before the other, to make this one."""
+    def _depths(self) -> Callable[[str], int]:
+        """Of a name in small letters: the longest chain of streams and views that must exist, one before the other, to
+        make it.
+        """
         known = {key.lower(): key for key in self._mentions} | {
             late.lower(): owner_of(stream) for late, stream in self.late_names.items()
         }
-        if name not in known:
-            return 0
-        return 1 + max((self._depth(each) for each in self._mentions[known[name]]), default=0)
+
+        @functools.cache
+        def depth(name: str) -> int:
+            return 1 + max(map(depth, self._mentions[known[name]]), default=0) if name in known else 0
+
+        return depth
 
     def level(self, stream: str) -> int:
         """0 for a stream that reads sources only, else one more than the highest of the streams that it reads."""
