@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import random
+import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -270,6 +271,36 @@ def test_a_checkpoint_keeps_its_way_of_reading(db_factory: Factory, tmp_path: Pa
     with pytest.raises(EventideError, match="which files were read is in the log of the fused scan"):
         again.execute(f"{sql} CREATE STREAM o WITH ('fused_scan' = 'false') {query}")
         again.tick()
+
+
+def test_a_stream_that_began_with_sparks_reader_goes_on_with_it(
+    db_factory: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later release evaluates more inside tasks."""
+    from eventide.plan.rules import fuse_scans
+    from eventide.tasks.portable import NotPortableError
+
+    def refuse(plan: Any, input: Any) -> None:
+        raise NotPortableError("lower(k) is evaluated by Spark")
+
+    (tmp_path / "in").mkdir()
+    sql = f"""CREATE SOURCE s (k STRING, ts BIGINT, {TIMES}) WITH ('connector' = 'files', 'path' = '{tmp_path / "in"}');
+        CREATE STREAM o AS SELECT lower(k) AS k, count(*) AS n FROM s WHERE lower(k) LIKE 'a%'
+          GROUP BY lower(k), TUMBLE(ts, INTERVAL '1' SECOND)"""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(sys.modules[fuse_scans.__module__], "_fusion", refuse)
+        db = db_factory(checkpoint=tmp_path / "checkpoint")
+        db.execute(sql)
+        (tmp_path / "in" / "1.json").write_text('{"k": "A", "ts": 100}\n{"k": "b", "ts": 100}\n')
+        db.tick()
+        db.close()
+    db = db_factory(checkpoint=tmp_path / "checkpoint")
+    db.execute(sql)
+    (tmp_path / "in" / "2.json").write_text('{"k": "a", "ts": 100}\n')
+    db.tick()
+    db.advance_watermark("s", 5000)
+    db.tick()
+    assert [(row["k"], row["n"]) for row in db.read("o")] == [("a", 2)]
 
 
 def test_folders_named_after_columns_are_left_to_spark(db: Database, tmp_path: Path) -> None:

@@ -204,8 +204,8 @@ class FusedScan:
 
     def begin(self, at: int, task: int, bound: TimeBound | None) -> ScanRun:
         """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
-        packing = self.packing.at(at)
-        return ScanRun(self if packing is self.packing else replace(self, packing=packing), at, task, bound)
+        lookup = None if self.lookup is None else self.lookup.opened()
+        return ScanRun(replace(self, packing=self.packing.at(at), lookup=lookup), at, task, bound)
 
     def told(self, lanes: Mapping[str, Mapping[str, int]]) -> pa.RecordBatch:
         """What is known of the partitions of the source beside their rows."""

@@ -6,7 +6,7 @@ A row for which several rows of the table are found comes once for each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -89,6 +89,11 @@ class TaskLookup:
 
     asked: TableLookup
     table: Callable[[TableLookup], KeyedTable]
+
+    def opened(self) -> TaskLookup:
+        """The lookup with the table at hand, for one task."""
+        table = self.table(self.asked)
+        return replace(self, table=lambda _: table)
 
     def joined(
         self, rows: pa.Table, known: pa.Table, keeps: pa.Array | None, passes: pa.Array | None
