@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -175,7 +175,7 @@ def _packed(
         if each.number not in shared
     ]
     for numbers in together:
-        sharing = [inputs[number] for number in numbers]
+        sharing = [replace(inputs[number], fusion=inputs[number].plan.fusion) for number in numbers]
         scans = [fused_scan(context, physical, each, packings[each.number], decodes) for each in sharing]
         found.append((scanned_together(context, sharing, scans, guard), numbers))
     return found

@@ -26,7 +26,7 @@ from eventide.spark.inputs import SparkInput
 from eventide.spark.pack import PACKED_SCHEMA, Packer, split_passed
 from eventide.spark.resolve import resolve_scan
 from eventide.tasks.fused_scan import FusedScan
-from eventide.tasks.packing import HOW, PACKED
+from eventide.tasks.packing import ARRIVED, HOW, NOW, PACKED
 from eventide.tasks.shared_scan import SharedScan
 
 Together = tuple[tuple[int, ...], ...]  # the numbers of the inputs that share a scan
@@ -76,7 +76,12 @@ def _decoded(frame: DataFrame, input: SparkInput, shared: SharedScan, guard: Gua
     is_event_time = isinstance(input.plan.watermark, EventTimeWatermark)
     rows = resolve_scan(fused_files.decoded(frame, source, scan), source, user_schema(source), is_event_time, guard)
     columns = [F.col(backticked(name)) for name, _ in scan.reader.columns]
-    return rows.select(*columns, TS, HOW, DETAIL, SEQ, PASSED)
+    return rows.select(*columns, *_known(rows.columns), PASSED)
+
+
+def _known(columns: Sequence[str]) -> list[str]:
+    """What is known of rows; of those of a source with limits, which it may get while a stream runs, more."""
+    return [name for name in (TS, HOW, DETAIL, SEQ, ARRIVED, NOW) if name in columns]
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,9 @@ class SharedPacker:
 
 def _of_input(scan: FusedScan, rows: pa.Table) -> pa.Table:
     """What is no row of the user's any more goes to every input, as it does if each reads for itself."""
-    names = (TS, HOW, DETAIL, SEQ) if scan.numbered else (TS, HOW, DETAIL)
+    names = [name for name in _known(rows.column_names) if name != SEQ or scan.numbered]
+    began = rows[NOW][0].as_py() if NOW in names else 0
     rows = readable(rows.combine_chunks())
     is_no_row = pc.greater_equal(column(rows, HOW), IS_NO_ROW)
     undecodable = pc.if_else(is_no_row, "", pa.scalar(None, pa.string()))
-    return scan.kept_rows(rows, rows.select(names), undecodable, 0, scan.packed).combine_chunks()
+    return scan.kept_rows(rows, rows.select(names), undecodable, began, scan.packed).combine_chunks()
