@@ -38,6 +38,8 @@ def regex(java: str, group: int | None = None) -> Regex | None:
     >>> regex("a$") is None
     True
     """
+    if len(java) > _LONGEST or not java.isascii() or not java.isprintable():
+        return None
     reader = _Reader(java, group)
     try:
         part = reader.whole()
@@ -64,8 +66,6 @@ class _Reader:
     """Reads a pattern from left to right, and writes it for RE2."""
 
     def __init__(self, java: str, group: int | None) -> None:
-        if len(java) > _LONGEST or not java.isascii() or not java.isprintable():
-            java = "("  # which nobody understands
         self._rest = java
         self._group = group
         self.groups = 0
