@@ -39,7 +39,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--backend", nargs="+", choices=tuple(flink.BACKENDS), default=["Flink, RocksDB"])
     parser.add_argument("--output", type=Path, default=Path("artifacts/nexmark"), help="for results.json and .png")
     parser.add_argument("--from", dest="kept", type=Path, metavar="JSON", help="measure nothing; show these results")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write-docs", action="store_true", help="put table and plot into docs/performance.md")
     return parser.parse_args(given)
 
 
@@ -72,7 +72,7 @@ def main() -> int:
     found.draw(given.output / "results.png", say)
     print(found.text())
     if given.write_docs:
-        found.write_docs(PAGE)
+        found.write_docs(PAGE, say)
     return 1 if found.problems else 0
 
 

@@ -14,11 +14,12 @@ from benchmarks.nexmark.queries import Places, flink_sources_sql, flink_sql
 from benchmarks.nexmark.runner import Say
 
 BACKENDS = {"Flink, RocksDB": "rocksdb", "Flink, memory": "hashmap"}
+_LONG = 30.0  # seconds: what Java must learn first does not matter then
 _CANNOT = ("q6",)  # a running average over what is taken back
 
 
 def compare(python: str, engine: str, queries: Sequence[str], material: Material, repeat: int, say: Say) -> Results:
-    """Samples by query. The first run of each query warms it up."""
+    """Samples by query. The first run of each query warms it up; if it takes long, it is the only one, and counts."""
     names = [query for query in queries if query not in _CANNOT]
     with tempfile.TemporaryDirectory(prefix="nexmark-flink-") as name:
         watched = Path(name) / "watched"
@@ -26,6 +27,7 @@ def compare(python: str, engine: str, queries: Sequence[str], material: Material
         places = Places(watched, material.side_input, Path(name) / "output")
         job = {
             "backend": BACKENDS[engine],
+            "long": _LONG,
             "sources": flink_sources_sql(places),
             "queries": [(query, flink_sql(query)) for query in names for _ in range(repeat + 1)],
         }
@@ -41,14 +43,14 @@ def compare(python: str, engine: str, queries: Sequence[str], material: Material
 
 def _results(engine: str, runs: Sequence[dict[str, object]], material: Material, say: Say) -> Results:
     results: Results = {}
-    warm: set[str] = set()
+    by_query: dict[str, list[dict[str, object]]] = {}
     for run in runs:
-        query = str(run["query"])
         if "error" in run:
-            say(f"{query:4} {engine}: {run['error']}")
-        elif query not in warm:
-            warm.add(query)
+            say(f"{run['query']:4} {engine}: {run['error']}")
         else:
+            by_query.setdefault(str(run["query"]), []).append(run)
+    for query, taken in by_query.items():
+        for run in taken[1:] or taken:
             seconds, cpu = float(str(run["seconds"])), float(str(run["cpu"]))
             speed, cost = material.measured_rows / seconds, cpu / material.measured_rows * 1e6
             results.setdefault(query, {}).setdefault(engine, []).append({SPEED.key: speed, CPU.key: cost})

@@ -126,7 +126,7 @@ def test_the_table_shows_how_many_times_better_we_are(tmp_path: Path) -> None:
     assert NexmarkReport.load(tmp_path / "results.json") == report
     page = tmp_path / "page.md"
     page.write_text(f"before {BEGIN} old {END} after")
-    report.write_docs(page)
+    report.write_docs(page, lambda line: None)
     assert "| q0 | 300 | 3.00x | 2.00 | 4.00x |" in page.read_text()
     assert "no disk" in page.read_text()
     assert "old" not in page.read_text()

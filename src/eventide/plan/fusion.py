@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eventide.plan.logical import Filter, Project, StreamOptions
+from eventide.plan.logical import Filter, Lookup, Project, StreamOptions
 from eventide.plan.physical import ForwardRows, Input, JoinRows, Physical
 
 FOLD = "fold"
@@ -48,7 +48,7 @@ def scan_stages(input: Input, first: str = "scan") -> tuple[str, ...]:
     """What the task that reads does, all of it or nothing."""
     steps = [
         name
-        for name, kind in (("filter", Filter), ("project", Project))
+        for name, kind in (("filter", Filter), ("look up", Lookup), ("project", Project))
         if any(isinstance(s, kind) for s in input.steps)
     ]
     return (first, *steps, "pack")

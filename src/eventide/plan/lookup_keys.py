@@ -14,7 +14,7 @@ def lookup_keys(step: Lookup) -> tuple[str, ...]:
     """
     declared = {name.lower(): column.name for name, column in zip(step.names, step.table.columns, strict=True)}
     found: dict[str, None] = {}
-    for part in _conjuncts(sqlglot.parse_one(step.condition, dialect="spark")):
+    for part in conjuncts(sqlglot.parse_one(step.condition, dialect="spark")):
         if isinstance(part, exp.EQ | exp.NullSafeEQ):
             for one, other in ((part.left, part.right), (part.right, part.left)):
                 names = {column.name.lower() for column in other.find_all(exp.Column)}
@@ -23,7 +23,8 @@ def lookup_keys(step: Lookup) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _conjuncts(tree: exp.Expr) -> list[exp.Expr]:
+def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
+    """The conditions that must all hold."""
     if isinstance(tree, exp.Paren):
-        return _conjuncts(tree.this)
-    return [*_conjuncts(tree.left), *_conjuncts(tree.right)] if isinstance(tree, exp.And) else [tree]
+        return conjuncts(tree.this)
+    return [*conjuncts(tree.left), *conjuncts(tree.right)] if isinstance(tree, exp.And) else [tree]

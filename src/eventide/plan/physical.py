@@ -16,6 +16,7 @@ from eventide.plan.logical import Column, Emit, Named, Source, Step, Stream, Str
 from eventide.plan.modes import EmitMode, JoinKind, RankFunction
 from eventide.plan.windows import Calendar, Frame, PanedWindow, Window
 from eventide.tasks.expressions import Expression
+from eventide.tasks.table_lookup import TableLookup
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Fusion:
     packed: tuple[tuple[str, Expression], ...]
     identity: Expression | None  # what tells a row from its re-delivery
     left_to_spark: bool = False  # tasks only read lines, and Spark makes rows of them
+    lookup: TableLookup | None = None  # of rows that `condition` keeps
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -20,11 +21,20 @@ from eventide.plan.fusion import FOLD, Fused, may_fold, may_forward, output_stag
 from eventide.plan.late_columns import late_only_columns
 from eventide.plan.physical import EventTimeWatermark, Physical
 from eventide.plan.shedding import shed_window, weight_column
-from eventide.spark.analysis import Analyzed, analyze
+from eventide.spark.analysis import Analyzed, Packed, analyze
 from eventide.spark.finishing import WIDE, before_end, checked_sums, finished_by_spark
 from eventide.spark.forwarding import ForwardByTasks, forwarding_of
 from eventide.spark.guard import Guard
-from eventide.spark.inputs import SparkInput, common_schema, fits, open_input, packed_rows, unfused, unshared
+from eventide.spark.inputs import (
+    SparkInput,
+    common_schema,
+    fits,
+    fused_scan,
+    open_input,
+    packed_rows,
+    unfused,
+    unshared,
+)
 from eventide.spark.kernel_spec import filtered_by_spark, spec_of
 from eventide.spark.moved_state import Moved
 from eventide.spark.pack import ACCOUNT, SIDE, TAG, TAGGED_SCHEMA, Unpacker
@@ -32,6 +42,7 @@ from eventide.spark.processor import ShardProcessor
 from eventide.spark.resolve import CARRIED_WATERMARK
 from eventide.spark.shard import ShardWork
 from eventide.spark.sharding import shard_by, shard_numbers
+from eventide.spark.shared_scans import Together, inputs_together, scanned_together
 from eventide.spark.task_output import OutputForm
 from eventide.storage.paths import AnyPath, store_in
 from eventide.tasks.packing import Packing, spark_ddl
@@ -51,6 +62,7 @@ class Compiled:
     originals: tuple[pa.Schema, ...]  # of the rows of each side
     fused: tuple[bool, ...]  # per input: whether tasks read its files by themselves
     stages: Fused
+    together: Together  # the inputs that share a scan
     guarded: tuple[str, ...] = ()  # expressions that make a row for which they raise an error
 
 
@@ -70,13 +82,15 @@ class CompileOptions:
     What the operator gives are blobs, which the router opens; `typed` gives a user rows instead, and so does a select
     list that only Spark can evaluate. With `guards` a row for which an expression raises becomes an error; see `guard`.
     With `asks`, limits of sources are asked for every row; without, tasks let rows pass while there are tokens for all,
-    and a batch in which there are not is taken again: see `admission.trust`.
+    and a batch in which there are not is taken again: see `admission.trust`. `together` are the inputs that share a
+    scan in the checkpoint; None for a stream that begins now.
     """
 
     decodes: bool = False
     guards: bool = False
     asks: bool = False
     typed: bool = False
+    together: Together | None = None
     origin: Origin | None = None
     moved: Moved | None = None
 
@@ -109,24 +123,13 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
     forwarding = None if by_tasks is None or guard.is_on else forwarding_of(spec, by_tasks, form)
     trusts = not (options.asks or options.typed)
     packings = [_packing(physical, each, numbers, spec, context.orders, forwarding, trusts) for each in inputs]
-    packed = [
-        packed_rows(
-            context,
-            physical,
-            each,
-            schemas[each.plan.side],
-            analyzed.packed[each.plan.side],
-            packing,
-            options.decodes,
-            guard,
-        )
-        for each, packing in zip(inputs, packings, strict=True)
-    ]
+    together = inputs_together(physical, inputs) if options.together is None else options.together
+    found = _packed(physical, context, inputs, packings, schemas, analyzed, options.decodes, guard, together)
     if inbox is not None:
         orphans = () if options.moved is None else options.moved.orphans(numbers)
-        told = [controls(inbox, each.plan.source, each.number, (*numbers, *orphans)) for each in inputs]
-        packed = [rows.union(entries) for rows, entries in zip(packed, told, strict=True)]
-    packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows in packed]
+        shards_told = (*numbers, *orphans)
+        found = [(_with_controls(inbox, rows, [inputs[n] for n in of], shards_told), of) for rows, of in found]
+    packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows, _ in found]
     admission = {
         number: input.source.admission
         for number, input in enumerate(physical.inputs)
@@ -148,7 +151,41 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
         tuple(_further_stages(physical, packing) for packing in packings),
         finished if isinstance(finished, str) else None,
     )
-    return Compiled(physical, frame, spec, outputs, originals, fused, stages, tuple(guard.guarded))
+    return Compiled(physical, frame, spec, outputs, originals, fused, stages, together, tuple(guard.guarded))
+
+
+def _packed(
+    physical: Physical,
+    context: SourceContext,
+    inputs: Sequence[SparkInput],
+    packings: Sequence[Packing],
+    schemas: Sequence[StructType],
+    analyzed: Analyzed,
+    decodes: bool,
+    guard: Guard,
+    together: Together,
+) -> list[tuple[DataFrame, tuple[int, ...]]]:
+    """The rows of the inputs as PACKED, and of which inputs they are."""
+
+    def types(input: SparkInput) -> tuple[StructType, Packed]:
+        return schemas[input.plan.side], analyzed.packed[input.plan.side]
+
+    shared = {number for numbers in together for number in numbers}
+    found: list[tuple[DataFrame, tuple[int, ...]]] = [
+        (packed_rows(context, physical, each, *types(each), packings[each.number], decodes, guard), (each.number,))
+        for each in inputs
+        if each.number not in shared
+    ]
+    for numbers in together:
+        sharing = [replace(inputs[number], fusion=inputs[number].plan.fusion) for number in numbers]
+        scans = [fused_scan(context, physical, each, packings[each.number], decodes) for each in sharing]
+        found.append((scanned_together(context, sharing, scans, guard), numbers))
+    return found
+
+
+def _with_controls(inbox: DataFrame, rows: DataFrame, inputs: Sequence[SparkInput], shards: Sequence[int]) -> DataFrame:
+    told = [controls(inbox, each.plan.source, each.number, tuple(shards)) for each in inputs]
+    return reduce(DataFrame.union, [rows, *told])
 
 
 def _further_stages(physical: Physical, packing: Packing) -> tuple[str, ...]:

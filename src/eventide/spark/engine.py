@@ -29,7 +29,7 @@ from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import sources_of, with_columns
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
-from eventide.spark import session as sessions, stream_parts
+from eventide.spark import session as sessions, stream_parts, task_lookup
 from eventide.spark.analysis import REFUSED, first_sentence
 from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, CompileOptions, compile_stream
@@ -125,8 +125,9 @@ class Engine:
         inputs = tuple(input.source.name for input in physical.inputs)
         router = self._router(stream, results, inputs, bound, side, compiled)
         router.listeners = self.listeners
-        router.tells_tasks = not all(compiled.fused)
-        if any(input.decoding is not None for input in physical.inputs):
+        looks_up = task_lookup.looks_up(physical.inputs)
+        router.tells_tasks = looks_up or not all(compiled.fused)
+        if looks_up or any(input.decoding is not None for input in physical.inputs):
             router.offsets = self._layout.spark(stream.name) / "offsets"
         running = RunningStream(
             stream.name,

@@ -19,7 +19,7 @@ from eventide.connectors.files import fused as fused_files
 from eventide.connectors.kafka import fused as fused_topics
 from eventide.connectors.readers import source_frame
 from eventide.connectors.registry import reads
-from eventide.errors import OptionError, SqlError
+from eventide.errors import EngineError, OptionError, SqlError
 from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS, WINDOW_END, WINDOW_START, WINDOW_TIME
 from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
@@ -35,6 +35,7 @@ from eventide.spark.leaving_out import with_times_of_the_rest
 from eventide.spark.lookup import looked_up, table_frame
 from eventide.spark.pack import PACKED_SCHEMA, Packer, PassingPacker
 from eventide.spark.resolve import CARRIED_WATERMARK, carried, override, resolve_scan
+from eventide.spark.task_lookup import is_for_tasks, task_lookup
 from eventide.tasks.early_shedding import goes_unseen
 from eventide.tasks.fused_scan import FusedScan
 from eventide.tasks.packing import HOW, KEPT, LANE, PACKED, Packing
@@ -77,6 +78,8 @@ def open_input(
 ) -> SparkInput:
     input = physical.inputs[number]
     fusion = _fusion(context, input)
+    if fusion is not None and fusion.lookup is not None and not is_for_tasks(context, fusion.lookup):
+        fusion = _left_to_spark(input)
     if fusion is not None and guard.is_on and isinstance(physical.operator, ForwardRows):
         fusion = _guarded(input, fusion)
     decoding = _decoding(context, physical, input, guard) if fusion is None else None
@@ -166,13 +169,10 @@ def packed_rows(
     With `decodes` Spark decodes, behind a fused scan, what only it can.
     """
     source, stream = input.plan.source, None if context.inbox is None else str(context.inbox.parent)
-    fusion = input.fusion or input.decoding
-    if fusion is None:
+    if input.fusion is None and input.decoding is None:
         rows = _to_pack(physical, input.plan, input.rows, schema, packed, guard)
         return rows.drop(PASSED).mapInArrow(Packer(packing, stream=stream), PACKED_SCHEMA)
-    is_numbered = physical.needs_arrival or source.admission is not None
-    road = _ROADS[source.connector]
-    scan = road.fused_scan(source, fusion, packing, is_numbered, decodes or fusion.left_to_spark)
+    road, scan = _ROADS[source.connector], fused_scan(context, physical, input, packing, decodes)
     if input.decoding is not None or context.scans is None:
         frame = line_scan.scanned(context, source, scan, stream)
     else:
@@ -182,6 +182,19 @@ def packed_rows(
     lines = _stepped(context, input.plan, road.decoded(frame, source, scan), guard)
     rows = _to_pack(physical, input.plan, lines, schema, packed, guard)
     return rows.mapInArrow(PassingPacker(replace(scan.packing, prefold=None, forwarding=None), PASSED), PACKED_SCHEMA)
+
+
+def fused_scan(
+    context: SourceContext, physical: Physical, input: SparkInput, packing: Packing, decodes: bool
+) -> FusedScan:
+    """What tasks do with the files, messages or lines of the input."""
+    source, fusion = input.plan.source, input.fusion or input.decoding
+    if fusion is None:
+        raise EngineError(f"source {source.name} is read by Spark")
+    is_numbered = physical.needs_arrival or source.admission is not None
+    decodes = decodes or fusion.left_to_spark
+    scan = _ROADS[source.connector].fused_scan(source, fusion, packing, is_numbered, decodes)
+    return scan if fusion.lookup is None else replace(scan, lookup=task_lookup(context, fusion.lookup))
 
 
 def _fusion(context: SourceContext, input: Input) -> Fusion | None:

@@ -68,15 +68,22 @@ class PassingPacker:
     passed: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        place = _BEHIND_THE_SCAN
-        for batch in batches:
-            packed = batch.column(self.passed)
-            if packed.null_count < len(packed):
-                yield pa.RecordBatch.from_struct_array(packed.drop_null()).cast(PACKED)
-            if packed.null_count:
-                rows = batch.filter(packed.is_null()).drop_columns([self.passed])
-                yield from Packer(self.packing, place)(iter([rows]))
-                place += rows.num_rows
+        for passed, rows, place in split_passed(batches, self.passed):
+            yield from () if passed is None else (passed,)
+            yield from () if rows is None else Packer(self.packing, place)(iter([rows]))
+
+
+def split_passed(
+    batches: Iterator[pa.RecordBatch], passed: str
+) -> Iterator[tuple[pa.RecordBatch | None, pa.RecordBatch | None, int]]:
+    """What a fused scan has packed, and other rows, with the place in the task from which they are counted."""
+    place = _BEHIND_THE_SCAN
+    for batch in batches:
+        packed = batch.column(passed)
+        rows = batch.filter(packed.is_null()).drop_columns([passed]) if packed.null_count else None
+        is_any = packed.null_count < len(packed)
+        yield pa.RecordBatch.from_struct_array(packed.drop_null()).cast(PACKED) if is_any else None, rows, place
+        place += packed.null_count
 
 
 def _task() -> int:

@@ -68,6 +68,7 @@ class StreamPlans:
             "identity": uuid.uuid4().hex[:12],
             "place": str(self._layout.root),
             "fused": list(compiled.fused),
+            "together": [list(numbers) for numbers in compiled.together],
         }
         write_json(self._layout.plan(stream.name), Texts((text,)).with_layout(compiled.spec.layout).into(kept))
         return compiled
@@ -121,6 +122,7 @@ class StreamPlans:
             decodes=kept.get(Need.DECODING.value, False),
             guards=kept.get(Need.GUARDS.value, False),
             asks=kept.get(Need.ASKING.value, False),
+            together=tuple(tuple(numbers) for numbers in kept.get("together", [])),
             origin=Origin(texts.all[0].plan_id, texts.past),
             moved=Moved.told(kept.get("moved"), self._layout.moved(physical.stream.name)),
         )

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.vector.columns import whole
+from eventide.tasks import text_functions, time_fields
 from eventide.tasks.date_format import formatted
 
 # The Spark types that a task can read from files, and the Arrow types that carry them.
@@ -93,8 +94,8 @@ class Condition:
 
 
 def evaluate(expression: Expression, rows: pa.Table) -> pa.Array:
-    """The expression's value for every row."""
-    value = _value(expression, rows)
+    """The expression's value for every row; what it says twice is computed once."""
+    value = _value(expression, rows, {})
     return value if isinstance(value, pa.Array) else pa.repeat(value, rows.num_rows)
 
 
@@ -109,17 +110,19 @@ def columns_of(expression: Expression) -> set[str]:
     return set()
 
 
-def _value(expression: Expression, rows: pa.Table) -> pa.Array | pa.Scalar:
+def _value(expression: Expression, rows: pa.Table, known: dict[Call, Any]) -> pa.Array | pa.Scalar:
     match expression:
         case Column():
             return whole(rows.column(expression.name))
         case Field():
-            return pc.struct_field(_value(expression.struct, rows), expression.name)
+            return pc.struct_field(_value(expression.struct, rows, known), expression.name)
         case Constant():
             return pa.scalar(expression.value, carrier(expression.type))
         case Call():
-            inputs = [_value(each, rows) for each in expression.inputs]
-            return FUNCTIONS[expression.function](carrier(expression.type), *inputs)
+            if expression not in known:
+                inputs = [_value(each, rows, known) for each in expression.inputs]
+                known[expression] = FUNCTIONS[expression.function](carrier(expression.type), *inputs)
+            return known[expression]
 
 
 def _equal(type: pa.DataType, a: Any, b: Any) -> Any:
@@ -210,26 +213,6 @@ def _one_of(type: pa.DataType, value: Any, *choices: Any) -> Any:
     return reduce(pc.or_kleene, [_equal(type, value, choice) for choice in choices])
 
 
-def _concat(type: pa.DataType, *values: Any) -> Any:
-    return pc.binary_join_element_wise(*values, "", null_handling="emit_null")
-
-
-def _substring(type: pa.DataType, text: Any, start: Any, length: Any) -> Any:
-    first = start.as_py() - 1
-    return pc.utf8_slice_codeunits(text, first, first + length.as_py())
-
-
-def _split_part(type: pa.DataType, text: Any, separator: Any, number: Any) -> Any:
-    """The part with this number, counted from 1; empty where there are not so many."""
-    texts = text if isinstance(text, pa.Array) else pa.repeat(text, 1)
-    parts = pc.split_pattern(texts, separator.as_py())
-    places = np.asarray(parts.offsets[:-1]) + number.as_py() - 1
-    missing = places >= np.asarray(parts.offsets[1:])
-    found = parts.values.take(pa.array(places, mask=missing))
-    found = pc.if_else(texts.is_valid(), pc.fill_null(found, ""), pa.scalar(None, type))
-    return found if isinstance(text, pa.Array) else found[0]
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "=": _equal,
     "<>": lambda type, a, b: pc.invert(_equal(type, a, b)),
@@ -256,14 +239,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cast": _cast,
     "case": _choose,
     "coalesce": _coalesce,
-    "length": lambda type, a: pc.cast(pc.utf8_length(a), type),
-    "concat": _concat,
-    "substring": _substring,
-    "trim": lambda type, a: pc.utf8_trim(a, " "),
-    "startswith": lambda type, a, b: pc.starts_with(a, b.as_py()),
-    "endswith": lambda type, a, b: pc.ends_with(a, b.as_py()),
-    "contains": lambda type, a, b: pc.match_substring(a, b.as_py()),
-    "split_part": _split_part,
     "date_format": lambda type, a, b: formatted(a, b.as_py()),
-    "hour": lambda type, a: pc.cast(pc.hour(a), type),
+    **text_functions.FUNCTIONS,
+    **time_fields.FUNCTIONS,
 }

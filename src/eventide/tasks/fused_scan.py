@@ -58,6 +58,7 @@ from eventide.tasks.packing import (
 )
 from eventide.tasks.partition_folders import InFolders
 from eventide.tasks.row_groups import RowGroups
+from eventide.tasks.table_lookup import TaskLookup
 
 # What a scan returns: packed rows, and lines that Spark must decode.
 ROW, RECEIVED = "row", "received"
@@ -183,51 +184,34 @@ class FusedScan:
     numbered: bool = False  # whether the kernel must know the order in which rows arrived
     leaves_lines: bool = True  # whether Spark decodes, after the scan, what the scan does not
     scanned: pa.Schema = field(default_factory=lambda: SCANNED)  # what it gives
+    lookup: TaskLookup | None = None  # what rows that `condition` keeps are joined with
 
     def read(
         self, ranges: Iterable[FileRange], at: int, task: int, bound: TimeBound | None = None
     ) -> Iterator[pa.RecordBatch]:
         """What is in files; see `packed_arrivals`."""
-        yield from self.packed_arrivals(self._of_files(ranges), at, task, bound)
+        yield from self.packed_arrivals(self.arrivals(ranges), at, task, bound)
 
     def packed_arrivals(
         self, arrivals: Iterable[Arrival], at: int, task: int, bound: TimeBound | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
-        packing = self.packing.at(at)
-        scan = self if packing is self.packing else replace(self, packing=packing)
-        yield from scan._all_packed(arrivals, at, task, bound)
-
-    def _all_packed(
-        self, arrivals: Iterable[Arrival], at: int, task: int, bound: TimeBound | None
-    ) -> Iterator[pa.RecordBatch]:
-        held: list[pa.Table] = []
-        count = place = 0
-        forwarder = None if self.packing.forwarding is None else self.packing.forwarding.begin(task)
-        most = _MOST_ROWS if forwarder is None else _MOST_FORWARDED
+        run = self.begin(at, task, bound)
         for arrival in arrivals:
-            if arrival.rows is None:
-                if not self.leaves_lines:
-                    yield self._undecoded(arrival.where)
-                    return
-                yield self._left_to_spark(arrival)
-                continue
-            for rows in self._arrivals(arrival.rows, arrival, at, bound):
-                held.append(rows)
-                count += rows.num_rows
-            if count >= most and not arrival.goes_on:
-                yield self._packed(held, task, bound, place, forwarder)
-                held, count, place = [], 0, place + count
-        if count:
-            yield self._packed(held, task, bound, place, forwarder)
-        if forwarder is not None:
-            yield as_batch(self.packing.forwarded(forwarder, task), self.scanned)
+            yield from run.take(arrival)
+            if run.is_over:
+                return
+        yield from run.end()
+
+    def begin(self, at: int, task: int, bound: TimeBound | None) -> ScanRun:
+        """`at` is the batch's own time, which Spark logs, in microseconds. With a `bound`, rows may be folded."""
+        lookup = None if self.lookup is None else self.lookup.opened()
+        return ScanRun(replace(self, packing=self.packing.at(at), lookup=lookup), at, task, bound)
 
     def told(self, lanes: Mapping[str, Mapping[str, int]]) -> pa.RecordBatch:
         """What is known of the partitions of the source beside their rows."""
         return as_batch([self.packing.of_lanes(lanes)], self.scanned)
 
-    def _of_files(self, ranges: Iterable[FileRange]) -> Iterator[Arrival]:
+    def arrivals(self, ranges: Iterable[FileRange]) -> Iterator[Arrival]:
         for file in ranges:
             received = file.modified // 1000 * 1000  # as precise as Spark tells it
             for piece in naming_file(file.path, self._pieces(file)):
@@ -238,7 +222,7 @@ class FusedScan:
         if not is_empty(file) and not isinstance(self.reader, Messages):  # an empty file has no rows
             yield from self.reader.read(file)
 
-    def _arrivals(self, rows: pa.Table, arrival: Arrival, at: int, bound: TimeBound | None) -> Iterator[pa.Table]:
+    def rows_of(self, rows: pa.Table, arrival: Arrival, at: int, bound: TimeBound | None) -> Iterator[pa.Table]:
         """The rows that pass the filters, with the columns that the operator gets; of a source with limits all rows.
 
         Those that cannot be late come without the columns that only late rows need.
@@ -267,44 +251,52 @@ class FusedScan:
         if needy is None:
             if arrival.whole is not None:
                 rows = arrival.whole(np.ones(rows.num_rows, np.bool_))
-            yield self._with_columns(rows, known, undecodable, at, self.packed)
+            yield self.kept_rows(rows, known, undecodable, at, self.packed)
             return
         if not needy.all():
             chosen = None if not needy.any() else pa.array(~needy)
             sparing = tuple(each for each in self.packed if each[0] not in self.packing.late_only)
-            yield self._with_columns(*_chosen(chosen, rows, known, undecodable), at, sparing)
+            yield self.kept_rows(*_chosen(chosen, rows, known, undecodable), at, sparing)
         if needy.any():
             chosen = None if needy.all() and arrival.whole is None else pa.array(needy)
             some, known, undecodable = _chosen(chosen, rows, known, undecodable)
-            yield self._with_columns(
+            yield self.kept_rows(
                 some if arrival.whole is None else arrival.whole(needy), known, undecodable, at, self.packed
             )
 
-    def _with_columns(
+    def kept_rows(
         self, rows: pa.Table, known: pa.Table, undecodable: pa.Array | None, at: int, packed: Packed
     ) -> pa.Table:
         """What is known of rows, and what is packed of them; those that the filters keep."""
-        columns = {name: column(known, name) for name in known.column_names}
-        if self.identity is not None:
-            columns[DEDUP] = evaluate(self.identity, rows)
-        columns.update({name: evaluate(expression, rows) for name, expression in packed})
+        passes = None if undecodable is None else undecodable.is_valid()
         keeps = None if self.condition is None else evaluate(self.condition, rows)
-        if keeps is not None and undecodable is not None:
-            keeps = pc.or_kleene(keeps, undecodable.is_valid())
+        if keeps is not None and passes is not None:
+            keeps = pc.or_kleene(keeps, passes)
+        if self.lookup is not None:
+            rows, known, keeps = self.lookup.joined(rows, known, keeps, passes)
         if self.packing.surveying is not None:
+            columns = self._columns(rows, known, packed)
             columns[KEPT] = pa.repeat(pa.scalar(True), rows.num_rows) if keeps is None else pc.fill_null(keeps, False)
             if NOW in self.packing.surveying.columns:
                 columns[NOW], columns[PRIORITY] = _all(at, rows.num_rows), pa.nulls(rows.num_rows)
             return pa.table(columns)
-        arrivals = pa.table(columns)
-        return arrivals if keeps is None else _kept(arrivals, keeps)
+        if keeps is not None and rows.num_columns and 2 * (pc.sum(keeps).as_py() or 0) < rows.num_rows:
+            known, rows, keeps = *_kept(known, rows, keeps), None  # of few rows, what is packed is cheap
+        arrivals = pa.table(self._columns(rows, known, packed))
+        return arrivals if keeps is None else _kept(arrivals, rows.select([]), keeps)[0]
 
-    def _undecoded(self, where: str) -> pa.RecordBatch:
+    def _columns(self, rows: pa.Table, known: pa.Table, packed: Packed) -> dict[str, pa.Array]:
+        columns = {name: column(known, name) for name in known.column_names}
+        if self.identity is not None:
+            columns[DEDUP] = evaluate(self.identity, rows)
+        return columns | {name: evaluate(expression, rows) for name, expression in packed}
+
+    def undecoded(self, where: str) -> pa.RecordBatch:
         """Tells that there are lines that only Spark can judge, and nobody behind the scan to do it."""
         told = {"shard": self.packing.numbers[0], "input": self.packing.input, "control": UNDECODED, "facts": where}
         return as_batch([told], self.scanned)
 
-    def _left_to_spark(self, arrival: Arrival) -> pa.RecordBatch:
+    def left_to_spark(self, arrival: Arrival) -> pa.RecordBatch:
         count = len(arrival.lines)
         columns = {
             ROW: pa.array(arrival.lines, pa.binary()),
@@ -316,7 +308,7 @@ class FusedScan:
         arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self.scanned]
         return pa.RecordBatch.from_arrays(arrays, schema=self.scanned)
 
-    def _packed(
+    def packed_rows(
         self, held: list[pa.Table], task: int, bound: TimeBound | None, place: int, forwarder: Forwarder | None
     ) -> pa.RecordBatch:
         """Rows with all columns, and rows without those that only late ones need, apart."""
@@ -329,6 +321,42 @@ class FusedScan:
         return as_batch(packed, self.scanned)
 
 
+class ScanRun:
+    """A scan in a task, which takes what arrives piece by piece. It `is_over` when it meets lines that only Spark can
+    judge, and there is nobody behind it to do that.
+    """
+
+    def __init__(self, scan: FusedScan, at: int, task: int, bound: TimeBound | None) -> None:
+        self._scan, self._at, self._task, self._bound = scan, at, task, bound
+        self._forwarder = None if scan.packing.forwarding is None else scan.packing.forwarding.begin(task)
+        self._most = _MOST_ROWS if self._forwarder is None else _MOST_FORWARDED
+        self._held: list[pa.Table] = []
+        self._count = self._place = 0
+        self.is_over = False
+
+    def take(self, arrival: Arrival) -> Iterator[pa.RecordBatch]:
+        if arrival.rows is None:
+            self.is_over = not self._scan.leaves_lines
+            yield self._scan.undecoded(arrival.where) if self.is_over else self._scan.left_to_spark(arrival)
+            return
+        for rows in self._scan.rows_of(arrival.rows, arrival, self._at, self._bound):
+            self._held.append(rows)
+            self._count += rows.num_rows
+        if self._count >= self._most and not arrival.goes_on:
+            yield self._packed()
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        if self._count:
+            yield self._packed()
+        if self._forwarder is not None:
+            yield as_batch(self._scan.packing.forwarded(self._forwarder, self._task), self._scan.scanned)
+
+    def _packed(self) -> pa.RecordBatch:
+        packed = self._scan.packed_rows(self._held, self._task, self._bound, self._place, self._forwarder)
+        self._held, self._count, self._place = [], 0, self._place + self._count
+        return packed
+
+
 def _chosen(
     chosen: pa.Array | None, rows: pa.Table, known: pa.Table, undecodable: pa.Array | None
 ) -> tuple[pa.Table, pa.Table, pa.Array | None]:
@@ -337,19 +365,21 @@ def _chosen(
     return rows.filter(chosen), known.filter(chosen), None if undecodable is None else undecodable.filter(chosen)
 
 
-def _kept(rows: pa.Table, keeps: pa.Array) -> pa.Table:
-    """The rows that the filters keep, and the newest of the others if it is newer: its time counts all the same."""
-    kept = rows.filter(keeps)
-    newest, newest_kept = (
-        pc.max(column(each, TS).filter(pc.equal(column(each, HOW), DECLARED))).as_py() for each in (rows, kept)
-    )
-    if newest is None or newest == newest_kept:
-        return kept
-    place = pc.index(column(rows, TS), newest).as_py()
-    left_out = rows.slice(place, 1).set_column(
-        rows.column_names.index(HOW), HOW, pa.array([LEFT_OUT], rows.schema.field(HOW).type)
-    )
-    return pa.concat_tables([kept, left_out])
+def _kept(known: pa.Table, rows: pa.Table, keeps: pa.Array) -> tuple[pa.Table, pa.Table]:
+    """What the filters keep of rows and of what is known of them, and the newest of the others if it is newer: its time
+    counts all the same.
+    """
+    times, how = column(known, TS), column(known, HOW)
+    places = np.flatnonzero(np.asarray(pc.fill_null(keeps, False)))
+    kept = known.take(pa.array(places))
+    is_declared = pc.equal(how, DECLARED)
+    newest = pc.max(times.filter(is_declared)).as_py()
+    if newest is not None and newest != pc.max(times.filter(pc.and_kleene(is_declared, keeps))).as_py():
+        places = np.append(places, pc.index(times, newest).as_py())
+        left_out = known.slice(int(places[-1]), 1)
+        mark, place_of_how = pa.array([LEFT_OUT], how.type), known.column_names.index(HOW)
+        kept = pa.concat_tables([kept, left_out.set_column(place_of_how, known.schema.field(HOW), mark)])
+    return kept, rows.take(pa.array(places)) if rows.num_columns else rows
 
 
 def _judged(applies: Mapping[int, pa.Array | bool]) -> pa.Array:

@@ -15,8 +15,10 @@ from sqlglot.errors import ParseError
 
 from eventide.tasks.date_format import PATTERNS
 from eventide.tasks.expressions import TYPES, WHOLE, Call, Column, Constant, Expression, Field, decimal_of
+from eventide.tasks.portable_texts import TEXT_RULES
 from eventide.tasks.scalars import parsed
 from eventide.tasks.struct_types import fields_of
+from eventide.tasks.time_fields import FIELDS
 
 Names = Mapping[str, Expression]  # what columns stand for, by lower-case name
 
@@ -30,10 +32,17 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "<=>",
 }
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
-_TEXT_TESTS: dict[type[exp.Expr], str] = {
-    exp.StartsWith: "startswith",
-    exp.EndsWith: "endswith",
-    exp.Contains: "contains",
+_TIME_FIELDS: dict[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.DayOfYear: "dayofyear",
+    exp.DayOfWeek: "dayofweek",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
 }
 _DECIMAL_OF = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}  # digits of the decimal that an integer becomes
 _MOST_DIGITS = 38  # beyond, Spark gives up digits behind the point
@@ -150,8 +159,26 @@ def _as(expression: Expression, type: str) -> Expression:
     return Call("cast", (expression,), type)
 
 
+def _comparable(node: exp.Expr, *inputs: Expression) -> tuple[Expression, ...]:
+    """Decimals are compared digit by digit, as long as Spark has room for all digits of both."""
+    if not any(map(_is_decimal, inputs)) or "double" in {each.type for each in inputs}:
+        return _agreed(node, *inputs)
+    decimals = tuple(_as_decimal(node, _with_its_digits(each)) for each in inputs)
+    sizes = [decimal_of(each.type) or (0, 0) for each in decimals]
+    if max(digits - scale for digits, scale in sizes) + max(scale for _, scale in sizes) > _MOST_DIGITS:
+        raise _refused(node)
+    return decimals
+
+
+def _with_its_digits(value: Expression) -> Expression:
+    """A whole number that is the same for all rows, as a decimal."""
+    if not isinstance(value, Constant) or value.type not in WHOLE:
+        return value
+    return Constant(Decimal(value.value), f"decimal({len(str(abs(value.value)))},0)")
+
+
 def _comparison(node: exp.Expr, names: Names) -> Expression:
-    return Call(_COMPARISONS[type(node)], _agreed(node, *_inputs(node, names)), "boolean")
+    return Call(_COMPARISONS[type(node)], _comparable(node, *_inputs(node, names)), "boolean")
 
 
 def _arithmetic(node: exp.Expr, names: Names) -> Expression:
@@ -220,7 +247,7 @@ def _between(node: exp.Expr, names: Names) -> Expression:
         raise _refused(node)
     return Call(
         "and",
-        (Call(">=", _agreed(node, value, low), "boolean"), Call("<=", _agreed(node, value, high), "boolean")),
+        (Call(">=", _comparable(node, value, low), "boolean"), Call("<=", _comparable(node, value, high), "boolean")),
         "boolean",
     )
 
@@ -234,7 +261,7 @@ def _one_of(node: exp.Expr, names: Names) -> Expression:
 
 def _negative(node: exp.Expr, names: Names) -> Expression:
     value = _compiled(node.this, names)
-    if isinstance(value, Constant) and (value.type in ("int", "bigint", "double") or _is_decimal(value)):
+    if isinstance(value, Constant) and (value.type in ("int", "bigint") or _is_decimal(value)):
         return Constant(-value.value, value.type)
     if value.type not in (*WHOLE, "double"):
         raise _refused(node)
@@ -259,10 +286,11 @@ def _cast(node: exp.Expr, names: Names) -> Expression:
 
 
 def _case(node: exp.Expr, names: Names) -> Expression:
+    conditions = [_compiled(part.this, names) for part in node.args["ifs"]]
     subject = node.args.get("this")
     if subject is not None:
-        raise _refused(node)
-    conditions = [_compiled(part.this, names) for part in node.args["ifs"]]
+        value = _compiled(subject, names)
+        conditions = [Call("=", _comparable(node, value, each), "boolean") for each in conditions]
     values = [part.args["true"] for part in node.args["ifs"]]
     return _chosen(node, conditions, values, node.args.get("default"), names)
 
@@ -275,13 +303,25 @@ def _chosen(
     node: exp.Expr, conditions: list[Expression], values: list[exp.Expr], default: exp.Expr | None, names: Names
 ) -> Expression:
     """Without a default it is NULL."""
-    outcomes = _agreed(node, *[_compiled(value, names) for value in (*values, *([] if default is None else [default]))])
-    type = outcomes[0].type
-    if any(condition.type != "boolean" for condition in conditions) or type not in TYPES:
+    given = [*values, exp.Null() if default is None else default]
+    said = [_compiled(each, names) for each in given if not isinstance(each, exp.Null)]
+    if not said or any(condition.type != "boolean" for condition in conditions):
         raise _refused(node)
-    otherwise = Constant(None, type) if default is None else outcomes[-1]
-    parts = [part for pair in zip(conditions, outcomes[: len(conditions)], strict=True) for part in pair]
+    agreed = _agreed(node, *said)
+    type, known = agreed[0].type, iter(agreed)
+    if type not in TYPES:
+        raise _refused(node)
+    *outcomes, otherwise = [Constant(None, type) if isinstance(each, exp.Null) else next(known) for each in given]
+    parts = [part for pair in zip(conditions, outcomes, strict=True) for part in pair]
     return Call("case", (*parts, otherwise), type)
+
+
+def _null_if(node: exp.Expr, names: Names) -> Expression:
+    value, other = _inputs(node, names)
+    if value.type not in TYPES:
+        raise _refused(node)
+    is_equal = Call("=", _comparable(node, value, other), "boolean")
+    return Call("case", (is_equal, Constant(None, value.type), value), value.type)
 
 
 def _coalesce(node: exp.Expr, names: Names) -> Expression:
@@ -289,23 +329,12 @@ def _coalesce(node: exp.Expr, names: Names) -> Expression:
     return Call("coalesce", inputs, inputs[0].type)
 
 
-def _text(function: str, type: str) -> Callable[[exp.Expr, Names], Expression]:
-    def compiled(node: exp.Expr, names: Names) -> Expression:
-        value = _compiled(node.this, names)
-        if value.type != "string" or any(
-            node.args.get(part) for part in ("expression", "position", "encoding", "binary")
-        ):
-            raise _refused(node)
-        return Call(function, (value,), type)
-
-    return compiled
-
-
-def _text_test(node: exp.Expr, names: Names) -> Expression:
-    value, piece = _inputs(node, names)
-    if value.type != "string" or not isinstance(piece, Constant) or piece.type != "string":
+def _of_texts(node: exp.Expr, names: Names) -> Expression:
+    given = {part: _compiled(value, names) for part, value in node.args.items() if isinstance(value, exp.Expr)}
+    found = TEXT_RULES[type(node)](node, given)
+    if found is None:
         raise _refused(node)
-    return Call(_TEXT_TESTS[type(node)], (value, piece), "boolean")
+    return found
 
 
 def _concat(node: exp.Expr, names: Names) -> Expression:
@@ -322,31 +351,24 @@ def _pipes(node: exp.Expr, names: Names) -> Expression:
     return Call("concat", inputs, "string")
 
 
-def _substring(node: exp.Expr, names: Names) -> Expression:
-    bounds = [node.args.get("start"), node.args.get("length")]
-    if any(bound is None for bound in bounds):
-        raise _refused(node)
-    text, start, length = (_compiled(part, names) for part in (node.this, *bounds))
-    fixed = all(isinstance(bound, Constant) and bound.type == "int" and bound.value >= 1 for bound in (start, length))
-    if text.type != "string" or not fixed:
-        raise _refused(node)
-    return Call("substring", (text, start, length), "string")
+def _time_field(node: exp.Expr, names: Names) -> Expression:
+    """Of years and days sqlglot says that they are those of a date, which Spark makes of a time as well."""
+    value = node.this.this if isinstance(node.this, exp.TsOrDsToDate) and len(node.this.args) == 1 else node.this
+    return _field_of(node, _TIME_FIELDS[type(node)], _compiled(value, names))
 
 
-def _split_part(node: exp.Expr, names: Names) -> Expression:
-    text, separator, number = (_compiled(node.args[part], names) for part in ("this", "delimiter", "part_index"))
-    fixed = isinstance(separator, Constant) and separator.type == "string" and separator.value != ""
-    counted = isinstance(number, Constant) and number.type == "int" and number.value >= 1
-    if text.type != "string" or not fixed or not counted:
+def _extract(node: exp.Expr, names: Names) -> Expression:
+    """Seconds have decimals here, and are left to Spark."""
+    name = node.name.lower()
+    if name == "second":
         raise _refused(node)
-    return Call("split_part", (text, separator, number), "string")
+    return _field_of(node, name, _compiled(node.expression, names))
 
 
-def _hour(node: exp.Expr, names: Names) -> Expression:
-    time = _compiled(node.this, names)
-    if time.type != "timestamp":
+def _field_of(node: exp.Expr, name: str, time: Expression) -> Expression:
+    if time.type != "timestamp" or name not in FIELDS:
         raise _refused(node)
-    return Call("hour", (time,), "int")
+    return Call(name, (time,), "int")
 
 
 def _date_format(node: exp.Expr, names: Names) -> Expression:
@@ -362,11 +384,13 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Names], Expression]] = {
     exp.Column: _column,
     exp.Identifier: _column,
     exp.Literal: _literal,
+    exp.RawString: lambda node, names: Constant(node.name, "string"),
     exp.Boolean: lambda node, names: Constant(bool(node.this), "boolean"),
     exp.Paren: lambda node, names: _compiled(node.this, names),
     **dict.fromkeys(_COMPARISONS, _comparison),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
-    **dict.fromkeys(_TEXT_TESTS, _text_test),
+    **dict.fromkeys(TEXT_RULES, _of_texts),
+    **dict.fromkeys(_TIME_FIELDS, _time_field),
     exp.Div: _division,
     exp.And: _logic("and"),
     exp.Or: _logic("or"),
@@ -381,13 +405,10 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Names], Expression]] = {
     exp.Case: _case,
     exp.If: _if,
     exp.Coalesce: _coalesce,
-    exp.Length: _text("length", "int"),
-    exp.Trim: _text("trim", "string"),
+    exp.Nullif: _null_if,
     exp.Concat: _concat,
     exp.DPipe: _pipes,
-    exp.Substring: _substring,
-    exp.SplitPart: _split_part,
-    exp.Hour: _hour,
+    exp.Extract: _extract,
     exp.Anonymous: _date_format,
 }
 

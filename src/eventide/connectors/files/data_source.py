@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from eventide.storage.stores import Store
     from eventide.tasks.byte_ranges import FileRange
     from eventide.tasks.fused_scan import FusedScan
+    from eventide.tasks.shared_scan import SharedScan
 
 _FILES, _AT = "files", "at"  # an offset: the number of files, and the time of the batch that ends with them
 
@@ -37,7 +38,7 @@ _FILES, _AT = "files", "at"  # an offset: the number of files, and the time of t
 class ScanSettings:
     """`state_folder` belongs to one source of one query and must live as long as its checkpoint.
 
-    `scan` is a pickled FusedScan: only tasks load it, and the modules it needs.
+    `scan` is a pickled FusedScan or SharedScan: only tasks load it, and the modules it needs.
     """
 
     scan: bytes
@@ -164,5 +165,5 @@ class _Reader(PacedReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         from eventide.kernels.prefold import TimeBound
 
-        scan: FusedScan = pickle.loads(self._settings.scan)
+        scan: FusedScan | SharedScan = pickle.loads(self._settings.scan)
         yield from scan.read(partition.ranges, partition.at, partition.task, TimeBound(**partition.bound))

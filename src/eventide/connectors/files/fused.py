@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import pickle
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -37,11 +39,12 @@ from eventide.tasks.json_lines import JsonLines, RawLines
 from eventide.tasks.packing import PACKED, Packing, spark_ddl
 from eventide.tasks.partition_folders import FOLDERS, InFolders
 from eventide.tasks.row_groups import RowGroups
+from eventide.tasks.shared_scan import SharedScan
 
 _SCANNED = pa.schema([*SCANNED, (FOLDERS, pa.string())])
 
 
-def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan, scans: Scans) -> DataFrame:
+def scanned(spark: SparkSession, source: Source, number: int, scan: FusedScan | SharedScan, scans: Scans) -> DataFrame:
     """Packed rows, and lines that Spark must decode; `number` is the input's."""
     for module in (fused_files, paced_reader):  # so that planning a batch imports nothing
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
@@ -97,11 +100,37 @@ def _wanted(fusion: Fusion, packing: Packing) -> frozenset[str] | None:
         return None
     used = [expression for name, expression in fusion.packed if name not in packing.late_only]
     used += [each for each in (fusion.condition, fusion.identity) if each is not None]
+    others = set() if fusion.lookup is None else fusion.lookup.of_rows
     times = set() if fusion.time is None else {fusion.time}
-    return frozenset(times.union(*map(columns_of, used)))
+    return frozenset(times.union(others, *map(columns_of, used)))
 
 
-def _settings(source: Source, number: int, scan: FusedScan, scans: Scans) -> ScanSettings:
+def shared_scan(source: Source, scans: Sequence[FusedScan]) -> SharedScan:
+    """The scans of several inputs of the source as one, which reads what any of them needs. If one leaves all lines to
+    Spark, all do.
+    """
+    leaves_lines = any(scan.leaves_lines for scan in scans)
+    reader = _common_reader(source, [scan.reader for scan in scans if isinstance(scan.reader, InFolders)])
+    return SharedScan(tuple(replace(scan, reader=reader, leaves_lines=leaves_lines) for scan in scans))
+
+
+def _common_reader(source: Source, readers: Sequence[InFolders]) -> InFolders:
+    names = {name for reader in readers for name, _ in reader.columns}
+    columns = tuple((column.name, column.type) for column in source.columns if column.name in names)
+    found = [each.reader for each in readers if isinstance(each.reader, JsonLines)]
+    if len(found) < len(readers):
+        return replace(readers[0], reader=RawLines(columns))
+    wanted = frozenset[str]().union(*(_names(each) if each.wanted is None else each.wanted for each in found))
+    iso = next((each.iso for each in found if each.iso is not None), None)
+    reader = replace(found[0], columns=columns, iso=iso, wanted=None if wanted == names else wanted)
+    return replace(readers[0], reader=reader)
+
+
+def _names(reader: JsonLines) -> set[str]:
+    return {name for name, _ in reader.columns}
+
+
+def _settings(source: Source, number: int, scan: FusedScan | SharedScan, scans: Scans) -> ScanSettings:
     path = source.options["path"]
     most, full = source.options.get("max_files_per_batch"), source.options.get("full_listing")
     store = store_of_path(path)

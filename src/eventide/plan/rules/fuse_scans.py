@@ -16,10 +16,12 @@ from eventide.eventtime.resolution import METADATA_COLUMNS
 from eventide.plan.fusion import scan_stages, too_deep
 from eventide.plan.logical import Explode, Filter, Lookup, Source
 from eventide.plan.physical import EventTimeWatermark, Fusion, Input, Physical
+from eventide.plan.rules.fused_lookups import looked_up_names, task_lookup
 from eventide.storage.stores import HDFS, SCHEMES
 from eventide.tasks.expressions import DATE, TYPES, WHOLE, Column, Expression, columns_of
 from eventide.tasks.portable import NotPortableError, conjunction, portable, source_names
 from eventide.tasks.struct_types import arrow_type
+from eventide.tasks.table_lookup import TableLookup
 
 
 def fuse_scans(plan: Physical) -> Physical:
@@ -39,7 +41,8 @@ def _judged(plan: Physical, input: Input) -> Input:
     out_of_reach = _out_of_reach(plan, input.source)
     if out_of_reach is None:
         return replace(input, fusion=fusion)
-    has_lines = connector == "files" and input.source.options.get("format", "json") == "json"
+    is_json = connector == "files" and input.source.options.get("format", "json") == "json"
+    has_lines = is_json and fusion.lookup is None
     return replace(input, not_fused=out_of_reach, decoding=fusion if has_lines else None)
 
 
@@ -55,27 +58,36 @@ def _fusion(plan: Physical, input: Input) -> Fusion:
         raise NotPortableError("whether a row is empty is judged by Spark")
     columns = {column.name: column.type for column in source.columns}
     time = _time_column(input, columns)
-    names, conditions = source_names({name: type for name, type in columns.items() if _is_read(source, type)}), []
+    names = source_names({name: type for name, type in columns.items() if _is_read(source, type)})
+    conditions: list[Expression] = []
+    lookup: tuple[TableLookup, int] | None = None  # with the number of conditions in front of it
     for step in input.steps:
         if isinstance(step, Filter):
             conditions.append(_compiled(step.condition, names, columns))
         elif isinstance(step, Explode):
             raise NotPortableError("rows are exploded by Spark")
         elif isinstance(step, Lookup):
-            raise NotPortableError(f"rows are joined with the table {step.table.name} by Spark")
+            if lookup is not None:
+                raise NotPortableError("rows are joined with several tables by Spark")
+            lookup = task_lookup(source, step, names), len(conditions)
+            names = names | looked_up_names(lookup[0], step)
         else:
             names = {column.name.lower(): _compiled(column.sql, names, columns) for column in step.columns}
     if len({column.name.lower() for column in source.columns}) != len(columns):
         raise NotPortableError("two columns differ only in case")
     packed = tuple((named.name, _packed(named.sql, names, columns)) for named in input.packed)
     identity = _identity(source, columns)
-    condition = conjunction(conditions)
-    used = {time} if time is not None else set()
+    joined, before = (None, len(conditions)) if lookup is None else lookup
+    condition = conjunction(conditions[:before])
+    if joined is not None:
+        joined = replace(joined, condition=conjunction(conditions[before:]))
+    used = ({time} if time is not None else set()) | (set() if joined is None else joined.of_rows)
     for expression in (*(expression for _, expression in packed), condition, identity):
         used |= set() if expression is None else columns_of(expression)
-    return Fusion(
-        tuple((name, type) for name, type in columns.items() if name in used), time, condition, packed, identity
-    )
+    if joined is not None:
+        joined = replace(joined, columns=tuple(column for column in joined.columns if column.name in used))
+    read = tuple((name, type) for name, type in columns.items() if name in used)
+    return Fusion(read, time, condition, packed, identity, lookup=joined)
 
 
 def _is_read(source: Source, type: str) -> bool:
