@@ -58,3 +58,19 @@ def test_what_is_no_row_any_more_passes_once() -> None:
     rows, known, kept = task.joined(ROWS, KNOWN, None, passes)
     assert known.filter(kept)["number"].to_pylist() == [0, 1, 2, 4]
     assert rows.filter(kept)["__n"].to_pylist() == ["b", None, None, "e"]
+
+
+def test_many_keys_with_many_values_are_not_taken_for_each_other() -> None:
+    """Without care numbers for combinations of five keys with thousands of values each do not fit 64 bits."""
+    count, names = 10_000, [f"k{number}" for number in range(5)]
+    columns = {
+        name: pa.array([(row * 7919 + shift) % count for row in range(count)]) for shift, name in enumerate(names)
+    }
+    table = pa.table({**columns, "name": [str(row) for row in range(count)]})
+    lookup = TableLookup("t", tuple(LookupKey(Column(name, "bigint"), name) for name in names), (NAME,), outer=False)
+    keyed = KeyedTable(table, lookup)
+    first, counts = keyed.found([table[name].combine_chunks() for name in names])
+    assert counts.tolist() == [1] * count
+    assert keyed.columns[0].take(pa.array(first)).to_pylist() == table["name"].to_pylist()
+    strangers = [*(table[name].combine_chunks() for name in names[:-1]), table[names[0]].combine_chunks()]
+    assert keyed.found(strangers)[1].sum() == 0

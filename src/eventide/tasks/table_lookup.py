@@ -61,26 +61,44 @@ class KeyedTable:
         complete = np.logical_and.reduce([np.asarray(key.is_valid()) for key in keys])
         keys = [key.filter(pa.array(complete)) for key in keys]
         self._values = [pc.unique(key) for key in keys]
-        codes = self._codes(keys)
-        order = np.argsort(codes, kind="stable")
-        self._known, self._first, self._counts = np.unique(codes[order], return_index=True, return_counts=True)
-        self.columns = [each.filter(pa.array(complete)).take(pa.array(order)) for each in columns]
+        self._together: list[Ints] = []  # the pairs of a code and a value that the table has, key by key
+        codes = _places(keys[0], self._values[0])
+        for key, values in zip(keys[1:], self._values[1:], strict=True):
+            pairs = _pairs(codes, key, values)
+            self._together.append(np.unique(pairs))
+            codes = np.searchsorted(self._together[-1], pairs)
+        self._counts = np.bincount(codes)
+        self._first = np.cumsum(self._counts) - self._counts
+        order = pa.array(np.argsort(codes, kind="stable"))
+        self.columns = [each.filter(pa.array(complete)).take(order) for each in columns]
 
     def found(self, keys: Sequence[pa.Array]) -> tuple[Ints, Ints]:
         """For each row the place of the first that is found, and how many there are."""
         codes = self._codes(keys)
-        if not len(self._known):
+        if not len(self._counts):
             return np.zeros_like(codes), np.zeros_like(codes)
-        places = np.minimum(np.searchsorted(self._known, codes), len(self._known) - 1) if len(keys) > 1 else codes
-        return self._first[places], np.where((codes >= 0) & (self._known[places] == codes), self._counts[places], 0)
+        return self._first[codes], np.where(codes >= 0, self._counts[codes], 0)
 
     def _codes(self, keys: Sequence[pa.Array]) -> Ints:
-        """A number for each combination of keys that the table may have, -1 for others."""
-        codes: Ints = np.zeros(len(keys[0]), np.int64)
-        for key, values in zip(keys, self._values, strict=True):
-            own = pc.fill_null(pc.index_in(key, values, skip_nulls=True), -1).to_numpy().astype(np.int64)
-            codes = np.where((own < 0) | (codes < 0), -1, codes * len(values) + own)
+        """A number below that of the table's rows for each combination of keys that it has, -1 for others."""
+        codes = _places(keys[0], self._values[0])
+        for key, values, known in zip(keys[1:], self._values[1:], self._together, strict=True):
+            pairs = _pairs(codes, key, values)
+            places = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
+            codes = np.where(known[places] == pairs, places, -1) if len(known) else np.full_like(pairs, -1)
         return codes
+
+
+def _places(key: pa.Array, values: pa.Array) -> Ints:
+    """Where each is among the values, or -1."""
+    places: Ints = pc.fill_null(pc.index_in(key, values, skip_nulls=True), -1).to_numpy().astype(np.int64)
+    return places
+
+
+def _pairs(codes: Ints, key: pa.Array, values: pa.Array) -> Ints:
+    """A number for each pair of a code and a value, -1 where one of them is none."""
+    own = _places(key, values)
+    return np.where((own < 0) | (codes < 0), -1, codes * len(values) + own)
 
 
 @dataclass(frozen=True)
