@@ -217,12 +217,10 @@ class Catalog:
 
     def level(self, stream: str) -> int:
         """0 for a stream that reads sources only, else one more than the highest of the streams that it reads."""
-
-        @functools.cache
-        def level(name: str) -> int:
-            return max((level(read) + 1 for read in self.reads(name)), default=0)
-
-        return level(stream)
+        levels: Callable[[str], int] = functools.cache(
+            lambda name: max((levels(read) + 1 for read in self.reads(name)), default=0)
+        )
+        return levels(stream)
 
     def text(self, name: str) -> str:
         """The statement that made a source, stream, sink or view; of an inner stream, that of the whole."""
