@@ -21,7 +21,7 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:Reserved
 
 # How long an example takes means nothing on a busy machine. Examples are the same in every run, so that a change fails
 # only because of what it contains; `make test-slow` looks for new ones.
-settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("same", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("new", deadline=None, max_examples=500)
 settings.load_profile("new" if os.environ.get("NEW_EXAMPLES") else "same")
 
