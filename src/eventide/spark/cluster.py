@@ -32,7 +32,8 @@ _WAIT_SECONDS = 300.0
 _GATHERING_SECONDS = 10.0  # for executors that come after the first
 _QUIET_SECONDS = 1.0  # without another one: these are all
 _HOLDING_SECONDS = 0.1  # each task of a question, so that one executor does not take them all
-_MODULES = ("eventide.spark.shard", "eventide.spark.pack", "eventide.tasks.fused_scan", "pandas", "google.protobuf")
+_OWN_MODULES = ("eventide.spark.shard", "eventide.spark.pack", "eventide.tasks.fused_scan")
+_MODULES = (*_OWN_MODULES, "numba", "pandas", "google.protobuf")
 # what tasks of a connector import, or of a format; and connectors whose tasks read from a path
 _OF_CONNECTORS = {"kafka": ("confluent_kafka",), "delta": ("deltalake",)}
 _OF_FORMATS = {"avro": ("fastavro",)}
