@@ -83,6 +83,7 @@ def test_what_comes_of_one_scan_is_what_came_of_two(
     db.advance_watermark("events", 60_000)
     db.tick()
     for name in QUERIES:
+        assert db.explain(name).count("read once: with the other inputs of events") == (0 if is_older else 2)
         assert found(db.read(name)) == found(db.read(f"{name}_apart")), name
         assert db.accounting(name) == db.accounting(f"{name}_apart"), name
         assert len(found(db.read(name))) > 10 and db.accounting(name)["error"] and db.accounting(name)["late"], name

@@ -74,8 +74,8 @@ def _stream(physical: Physical, types: Mapping[str, str], known: Known) -> Node:
     finish, operator = _finish(physical, types, fused), _operator(physical, types)
     finish.inputs = [operator]
     operator.inputs = [
-        _input(physical, input, types, known, () if fused is None else fused.further[number])
-        for number, input in enumerate(physical.inputs)
+        _input(physical, number, types, known, fused or Fused(((),) * len(physical.inputs)))
+        for number in range(len(physical.inputs))
     ]
     name = physical.stream.name
     facts = [("plan", physical.plan_id)]
@@ -169,18 +169,20 @@ def _pair_columns(columns: tuple[Named, ...], input: Input) -> str:
     return ", ".join(f"{column.name} = {names[column.sql]}" for column in columns) or "no columns"
 
 
-def _input(physical: Physical, input: Input, types: Mapping[str, str], known: Known, further: tuple[str, ...]) -> Node:
+def _input(physical: Physical, number: int, types: Mapping[str, str], known: Known, fused: Fused) -> Node:
+    input = physical.inputs[number]
     shards = "" if physical.options.shards is None else f" in {physical.options.shards} shards"
     by = ", ".join(key.sql for key in input.keys)
     side = f" the {('left', 'right')[input.side]} side" if isinstance(physical.operator, JoinRows) else ""
     title = f"Pack and shuffle{side}{shards}" + (f" by {by}" if by else "")
     facts = [] if input.changes is None else [("change log", f"{input.changes} says which rows are taken back")]
     facts += [("column", f"{column.name} = {column.sql}{_typed(column.name, types)}") for column in input.packed]
-    return Node(title, facts, [_watermark(physical, input, known, further)], f"pack {input.source.name}")
+    return Node(title, facts, [_watermark(physical, number, known, fused)], f"pack {input.source.name}")
 
 
-def _watermark(physical: Physical, input: Input, known: Known, further: tuple[str, ...]) -> Node:
-    below = _source(input, known, further)
+def _watermark(physical: Physical, number: int, known: Known, fused: Fused) -> Node:
+    input = physical.inputs[number]
+    below = _source(input, known, fused.further[number], fused.shares_scan(number))
     for step in input.steps:
         below = _step(step, below)
     stage = f"watermark {input.source.name}"
@@ -221,7 +223,7 @@ def _table_facts(table: Table) -> list[tuple[str, str]]:
     return [*facts, ("read anew", refresh)]
 
 
-def _source(input: Input, known: Known, further: tuple[str, ...]) -> Node:
+def _source(input: Input, known: Known, further: tuple[str, ...], shares_scan: bool) -> Node:
     source = input.source
     if is_stream(source):
         below = known.read(source.options[STREAM])
@@ -245,6 +247,8 @@ def _source(input: Input, known: Known, further: tuple[str, ...]) -> Node:
     stages = (*pack_stages(input), *further)
     if input.fusion is not None:
         facts.append(("fused", f"{chain(stages)}, in the task that reads; the shuffle ends it"))
+        if shares_scan:
+            facts.append(("read once", f"with the other inputs of {source.name}"))
     elif input.not_fused is not None:
         facts.append(("not fused", input.not_fused))
     if input.fusion is None and len(stages) > 1:

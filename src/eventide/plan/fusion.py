@@ -22,11 +22,15 @@ FOLD = "fold"
 @dataclass(frozen=True)
 class Fused:
     """What is known when Spark has told the types: what is done of each input's rows before the shuffle once they are
-    packed, and why the select list is left to Spark; None if it is not.
+    packed, why the select list is left to Spark (None if it is not), and which inputs share a scan.
     """
 
     further: tuple[tuple[str, ...], ...]
     outputs_by_spark: str | None = None
+    together: tuple[tuple[int, ...], ...] = ()
+
+    def shares_scan(self, input: int) -> bool:
+        return any(input in numbers for numbers in self.together)
 
 
 def depth_of(enabled: bool | None, most: int | None) -> int | None:

@@ -150,6 +150,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
     stages = Fused(
         tuple(_further_stages(physical, packing) for packing in packings),
         finished if isinstance(finished, str) else None,
+        together,
     )
     return Compiled(physical, frame, spec, outputs, originals, fused, stages, together, tuple(guard.guarded))
 
