@@ -466,7 +466,7 @@ def test_lines_of_all_kinds_decode_as_spark_decodes_them(db_factory: Factory, tm
     (tmp_path / "in").mkdir()
     chance = random.Random(3)
     for number in range(8):
-        mixed = [chance.choice(LINES) for _ in range(60)] + LINES if number else LINES
+        mixed = [chance.choice(LINES) for _ in range(250)] + LINES if number else LINES  # for each of the parsers
         (tmp_path / "in" / f"{number}.json").write_text(
             chance.choice(["\n", "\r\n"]).join(mixed) if number else "\n".join(mixed)
         )

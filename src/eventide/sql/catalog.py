@@ -202,9 +202,7 @@ class Catalog:
         return [self._texts[name] for name in sorted(self._texts, key=lambda name: ranks[name])]
 
     def _depths(self) -> Callable[[str], int]:
-        """Of a name in small letters: the longest chain of streams and views that must exist, one before the other, to
-        make it.
-        """
+        """Of a name in small letters: how many streams and views must exist, one before the other, to make it."""
         known = {key.lower(): key for key in self._mentions} | {
             late.lower(): owner_of(stream) for late, stream in self.late_names.items()
         }
