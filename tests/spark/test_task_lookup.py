@@ -41,7 +41,7 @@ def names(path: Path, *more: tuple[int | None, str | None, str]) -> None:
     path.write_text("".join(json.dumps({"id": id, "kind": kind, "name": name}) + "\n" for id, kind, name in rows))
 
 
-@pytest.mark.parametrize("largest", [500_000, 2], ids=["by_tasks", "too_large"])
+@pytest.mark.parametrize("largest", [500_000, pytest.param(2, marks=pytest.mark.slow)], ids=["by_tasks", "too_large"])
 def test_tasks_find_what_spark_finds(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int
 ) -> None:
@@ -66,9 +66,7 @@ def test_tasks_find_what_spark_finds(
     assert ("Bea", 5) in [(row["name"], row["v"]) for row in db.read("plain")]
 
 
-def test_a_batch_that_comes_again_is_looked_up_in_the_same_version(
-    db_factory: DatabaseFactory, tmp_path: Path
-) -> None:
+def test_a_batch_that_comes_again_is_looked_up_in_the_same_version(db_factory: DatabaseFactory, tmp_path: Path) -> None:
     """A crash between the state of a batch and its commit, and the table was read anew in between."""
     checkpoint, path = tmp_path / "checkpoint", tmp_path / "names.json"
     (tmp_path / "in").mkdir()

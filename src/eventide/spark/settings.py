@@ -29,7 +29,16 @@ _STARTED = {
 # A Spark that is all in one process is nobody else's business, and needs no network. On a cluster the workers must
 # reach the driver, so Spark finds out its address.
 _LOOPBACK = "127.0.0.1"
-_LOCAL = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK, "spark.ui.enabled": "false"}
+_LOCAL = {
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.ui.enabled": "false",
+    # what the page would show is collected all the same: gigabytes of a process in which many streams run
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "20",
+}
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
