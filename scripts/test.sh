@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# All tests that are not slow, in four lines: most of tests/spark, those that kill processes and most of those of connectors, the
-# others with Spark, and those without, followed by the transcripts on Spark. They run side by side, since one Spark on small
-# batches leaves a core idle half of the time, and take about the same time. All that need a Kafka broker are among the others, and
-# share it. Reports are shown one after the other, each with its slowest tests.
+# All tests that are not slow, in four runs: most of tests/spark, those that kill processes and most of those of connectors, the
+# others with Spark, and those without. They run side by side, since one Spark on small batches leaves a core idle half of the time;
+# those with Spark take about the same time. All that need a Kafka broker are among the others, and share it. Reports are shown one
+# after the other, those of the runs with Spark with their slowest tests.
 # Called by make, with PYTHON and PURE_TESTS, the folders that need no Spark; arguments go to the runs with Spark.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -10,21 +10,19 @@ cd "$(dirname "$0")/.."
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 read -ra pure <<<"$PURE_TESTS"
-transcripts=tests/spark/test_transcripts.py
-mapfile -t most_of_spark < <(printf "%s\n" tests/spark/test_*.py | grep -v "$transcripts")
+most_of_spark=(tests/spark/test_*.py)
 mapfile -t connectors < <(printf "%s\n" tests/connectors/test_*.py | grep -v test_kit)
 
 "$PYTHON" -m pytest --durations=12 "${most_of_spark[@]}" "$@" >"$reports/spark" 2>&1 &
 of_spark=$!
 "$PYTHON" -m pytest --durations=12 tests/recovery "${connectors[@]}" "$@" >"$reports/recovery" 2>&1 &
 of_recovery=$!
-"$PYTHON" -m pytest --durations=12 "${most_of_spark[@]/#/--ignore=}" --ignore="$transcripts" "${pure[@]/#/--ignore=}" \
+"$PYTHON" -m pytest --durations=12 "${most_of_spark[@]/#/--ignore=}" "${pure[@]/#/--ignore=}" \
     --ignore=tests/recovery "${connectors[@]/#/--ignore=}" "$@" >"$reports/others" 2>&1 &
 of_others=$!
 
 status=0
 make --no-print-directory test-pure | tee "$reports/pure" || status=$?
-"$PYTHON" -m pytest --durations=12 "$transcripts" "$@" | tee "$reports/transcripts" || status=$?
 
 # Shows what a run has written so far, then the rest as it comes, until the run ends.
 show() {
@@ -40,7 +38,7 @@ show "$reports/others" "$of_others"
 
 # What libraries say when a process ends comes behind pytest's closing line: so all closing lines once more.
 echo
-for run in pure transcripts spark recovery others; do
+for run in pure spark recovery others; do
     grep -E '^=+ .*(passed|failed|error).* =+$' "$reports/$run" | tail -n 1
 done
 exit "$status"
