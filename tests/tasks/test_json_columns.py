@@ -237,6 +237,16 @@ def test_a_double_that_parsers_may_see_differently_is_left_over(odd: str) -> Non
     assert read('{"d":1.5}', '{"d":2}', '{"d":null}', columns=columns) == [{"d": 1.5}, {"d": 2.0}, {"d": None}]
 
 
+def test_numbers_with_very_many_digits_are_never_infinite() -> None:
+    columns = (("d", "double"),)
+    many = "1" + "0" * 280
+    assert read(f'{{"d":{many}e200}}', columns=columns) is None
+    assert read(f'{{"d":{"1" + "0" * 100}}}', f'{{"d":-{"0." + "0" * 70 + "125"}}}', columns=columns) == [
+        {"d": 1e100},
+        {"d": -0.125e-70},
+    ]
+
+
 def test_objects_are_structs_whatever_they_hold_and_missing_ones_are_null() -> None:
     columns = (("s", "struct<a:string>"),)
     assert read('{"s":{}}', '{"s":{}}', columns=columns) == [{"s": {"a": None}}] * 2

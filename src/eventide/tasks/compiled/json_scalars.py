@@ -165,32 +165,38 @@ def decimal_number(text: int, at: int) -> tuple[float, bool, int]:
     at += is_negative
     if byte_at(text, at) == _ZERO and _ZERO <= byte_at(text, at + 1) <= _NINE:
         return 0.0, False, BAD
-    digits, mantissa, before = 0, 0, at
-    while _ZERO <= byte_at(text, at) <= _NINE:
-        mantissa = mantissa * 10 + byte_at(text, at) - _ZERO
-        digits += mantissa > 0
-        at += 1
-    if at == before:
+    first = at
+    mantissa, digits, at = _digits(text, at, 0, 0)
+    if at == first:
         return 0.0, False, BAD
     exponent = 0
     if byte_at(text, at) == _DOT:
-        at, before = at + 1, at + 1
-        while _ZERO <= byte_at(text, at) <= _NINE:
-            mantissa = mantissa * 10 + byte_at(text, at) - _ZERO
-            digits += mantissa > 0
-            at += 1
-        if at == before:
+        first = at + 1
+        mantissa, digits, at = _digits(text, first, mantissa, digits)
+        if at == first:
             return 0.0, False, BAD
-        exponent = before - at
+        exponent = first - at
     if byte_at(text, at) == _SMALL_E or byte_at(text, at) == _LARGE_E:
         power, at = _exponent(text, at + 1)
         exponent += power
-    if at == BAD or at - begin > _LONGEST_NUMBER or (is_negative and mantissa == 0):
+    if at == BAD or at - begin > _LONGEST_NUMBER or (is_negative and digits == 0):
         return 0.0, False, BAD
     if digits > _EXACT_DIGITS or not -_EXACT_POWER <= exponent <= _EXACT_POWER:
         return 0.0, False, at if -_LARGEST_EXPONENT <= exponent <= _LARGEST_EXPONENT - digits else BAD
     value = np.float64(-mantissa if is_negative else mantissa)
     return value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent], True, at
+
+
+@compiled
+def _digits(text: int, at: int, mantissa: int, digits: int) -> tuple[int, int, int]:
+    """Further digits of a number: what they make of it, how many there are behind leading zeros, and the place behind
+    them. Of more than 18 the number itself means nothing.
+    """
+    while _ZERO <= byte_at(text, at) <= _NINE:
+        mantissa = mantissa * 10 + byte_at(text, at) - _ZERO
+        digits += digits > 0 or byte_at(text, at) != _ZERO
+        at += 1
+    return mantissa, digits, at
 
 
 @compiled
