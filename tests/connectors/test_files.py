@@ -26,14 +26,16 @@ SECOND = [("B", 8, 300), ("A", 16, 5100), ("A", 32, 9000)]
 
 
 def write_file(folder: Path, number: int, format: str, rows: list[tuple[str, int, int]]) -> None:
+    """It appears whole: a stream that runs may look at any moment."""
     frame = pd.DataFrame(rows, columns=["k", "v", "ts"])
-    path = folder / f"{number}.{format}"
+    path = folder / f".{number}.{format}"
     if format == "json":
         path.write_text(frame.to_json(orient="records", lines=True))
     elif format == "csv":
         frame.to_csv(path, index=False)
     else:
         pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
+    path.rename(folder / f"{number}.{format}")
 
 
 def test_a_running_stream_meets_a_line_that_only_spark_can_judge(db: Database, tmp_path: Path) -> None:

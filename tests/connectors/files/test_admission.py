@@ -82,6 +82,20 @@ def test_paths_of_other_file_systems_are_refused() -> None:
         local_path("s3a://bucket/in")
 
 
+def test_a_file_that_has_just_been_made_is_taken_when_it_is_filled(tmp_path: Path) -> None:
+    """A writer opens a file, then writes: who looks in between must not take it for an empty one."""
+    made = make(tmp_path, "filled", length=0).stat().st_ctime
+    make(tmp_path, "stays empty", length=0)
+    now = made
+    listing = Listing(str(tmp_path), clock=lambda: now)
+    assert listing.new_files(set()) == []
+    make(tmp_path, "filled")
+    now = made + 1.0
+    assert names(listing.new_files(set())) == ["filled"]
+    now = made + 5.0
+    assert sorted(names(listing.new_files(set()))) == ["filled", "stays empty"]
+
+
 def test_a_folder_that_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
     now = time.time() + 3600
     make(tmp_path, "a")
@@ -224,7 +238,7 @@ def test_once_frozen_nothing_more_is_found(tmp_path: Path) -> None:
 
 def test_files_that_are_known_are_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1_000):
-        (tmp_path / f"{number}.json").touch()
+        (tmp_path / f"{number}.json").write_text("{}")
     listing, log = Listing(str(tmp_path)), DiscoveryLog(tmp_path / "_state")
     asked: list[str] = []
 

@@ -20,7 +20,7 @@ from eventide.connectors.files.partitions import FolderColumns, is_file, is_fold
 from eventide.errors import OptionError, SourceError
 
 MAGIC = frozenset("*?[{\\")
-_FRESH = 2_000_000_000  # nanoseconds: the coarsest file-system clock; a folder changed this recently may change unseen
+_FRESH = 2_000_000_000  # nanoseconds: the coarsest file-system clock; what changed this recently may change unseen
 _TRUSTED = 10.0  # seconds for which a folder with an unchanged time is assumed to be unchanged
 
 
@@ -51,14 +51,16 @@ class Listing:
 
     def new_files(self, known: Container[str]) -> list[FoundFile]:
         """The files not in `known`, by modification time, then path. Empty if no folder has changed since the last
-        call.
+        call. A file that has just been made and is still empty is left to a later call: its writer may be about to
+        fill it.
         """
         now = self._clock()
         if self._is_unchanged(now):
             return []
         self._listed_at, self._folders = now, {}
         found = {file.path: file for pattern in self._patterns for file in self._matches(pattern, known)}
-        return sorted(found.values(), key=lambda file: (file.modified, file.path))
+        filled = [file for file in found.values() if file.length or now * 1e9 - file.arrived * 1000 > _FRESH]
+        return sorted(filled, key=lambda file: (file.modified, file.path))
 
     def _is_unchanged(self, now: float) -> bool:
         if not self._folders or not 0 <= now - self._listed_at < _TRUSTED:
