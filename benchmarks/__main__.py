@@ -34,6 +34,7 @@ from benchmarks.workloads import (
 )
 
 BAR_LONG_RUN, LONG_RUN = 40 * MILLION, 100 * MILLION
+LATENCY_SECONDS = 20  # python -m benchmarks.latency takes two minutes
 MEMORY_WORKLOAD = "json, 100k keys"
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
@@ -82,6 +83,8 @@ def measured(given: argparse.Namespace) -> Report:
         one_shots: list[OneShot] = [Limit(), *peers(dict(one.split("=", 1) for one in given.peer))]
         results, problems = suite.comparison(chosen(given), one_shots, given.repeat, say)
     if not given.only:
+        results.update(suite.many_streams_at_once(say))
+        results.update(suite.latencies(LATENCY_SECONDS, say))
         results.update(suite.cold_starts(given.repeat, say))
         results.update(suite.long_run(BAR_LONG_RUN if given.bar else LONG_RUN, say))
     if not given.only and not given.bar:

@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.figures import COLD, CPU, GROWTH, OURS, SINGLE, SPEED, STATE_GROWTH, Figure, Results, advantage, spread
+from benchmarks.figures import (
+    BATCHES,
+    COLD,
+    CPU,
+    GROWTH,
+    LONGEST_DELAY,
+    MEDIAN_DELAY,
+    OURS,
+    SINGLE,
+    SPEED,
+    STATE_GROWTH,
+    Figure,
+    Results,
+    advantage,
+    spread,
+)
 from benchmarks.workloads import (
     CLICKS,
     GENERAL_ROAD,
@@ -23,6 +38,8 @@ ROCKSDB_STATE = "native, RocksDB"
 COLD_START = "cold start"
 LONG_RUN = "long run"
 ONE_SHOT = "DuckDB, one shot"
+MANY_STREAMS = "ten streams"
+LATENCY = {rate: f"latency, {rate:,} rows/s" for rate in (10_000, 100_000)}  # by rows per second
 
 
 @dataclass(frozen=True)
@@ -152,6 +169,9 @@ BARS: tuple[Bar, ...] = (
     *(AtMost(workload.name, CPU, 5.0) for workload in SLIDING),
     *(bar for workload in JOINS for bar in join_bars(workload)),
     *(AtLeast(workload.name, CPU, ONE_SHOT, 0.1) for workload in ONE_SHOT_JOINS),
+    *(AtLeast(MANY_STREAMS, BATCHES, native, 2.0) for native in (ROCKSDB_STATE, MEMORY_STATE)),
+    *(AtMost(workload, MEDIAN_DELAY, 0.5) for workload in LATENCY.values()),
+    *(AtMost(workload, LONGEST_DELAY, 1.0) for workload in LATENCY.values()),
     NotFarBehind(COLD_START, COLD, "native", 1.0),
     AtMost(LONG_RUN, GROWTH, 1.1),
     AtMost(LONG_RUN, STATE_GROWTH, 1.1),

@@ -26,11 +26,17 @@ SINGLE = Figure("single_row_seconds", "a batch of one row", "s")
 CLOSING = Figure("closing_seconds", "a row that closes windows", "s")
 STATE = Figure("state_bytes_per_row", "state written", "bytes per row")
 CHECKPOINT = Figure("checkpoint_bytes_per_batch", "other checkpoint files", "bytes per batch", digits=0)
+BATCHES = Figure("batches_per_second", "batches of one row", "batches/s", higher_is_better=True, digits=1)
+MEDIAN_DELAY = Figure("median_delay_seconds", "from a window's end to its result, median", "s")
+LONGEST_DELAY = Figure("p99_delay_seconds", "from a window's end to its result, 99th percentile", "s")
 COLD = Figure("first_result_seconds", "first result, cold", "s", digits=1)
 MEMORY = Figure("peak_megabytes", "peak memory", "MB", digits=0)
 GROWTH = Figure("memory_growth", "memory, last third by middle third", "times")
 STATE_GROWTH = Figure("state_growth", "state held, last third by middle third", "times")
-FIGURES = (SPEED, CPU, SINGLE, CLOSING, STATE, CHECKPOINT, COLD, MEMORY, GROWTH, STATE_GROWTH)
+FIGURES = (
+    *(SPEED, CPU, SINGLE, CLOSING, STATE, CHECKPOINT),
+    *(BATCHES, MEDIAN_DELAY, LONGEST_DELAY, COLD, MEMORY, GROWTH, STATE_GROWTH),
+)
 
 Sample = dict[str, float]
 Results = dict[str, dict[str, list[Sample]]]  # samples by workload and engine

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 import eventide
-from benchmarks import alone, cold, memory, runner
-from benchmarks.bars import COLD_START, LONG_RUN
+from benchmarks import alone, cold, latency, many_streams, memory, runner
+from benchmarks.bars import COLD_START, LATENCY, LONG_RUN, MANY_STREAMS
 from benchmarks.engines.contract import Engine, OneShot
 from benchmarks.engines.eventide import Eventide
 from benchmarks.engines.native import in_memory, with_rocksdb
-from benchmarks.figures import COLD, GROWTH, MEMORY, OURS, Results, Sample
+from benchmarks.figures import BATCHES, COLD, GROWTH, LONGEST_DELAY, MEDIAN_DELAY, MEMORY, OURS, Results, Sample
 from benchmarks.runner import Say
 from benchmarks.workloads import Workload
 
@@ -49,6 +52,32 @@ def cold_starts(repeat: int, say: Say, engines: Sequence[str] = cold.ENGINES) ->
             samples[engine].append(cold.measure(engine))
             say(f"  {turn + 1}/{repeat} {engine}: {samples[engine][-1][COLD.key]:.1f} s")
     return {COLD_START: samples}
+
+
+def many_streams_at_once(say: Say) -> Results:
+    say(MANY_STREAMS)
+    samples: dict[str, list[Sample]] = {}
+    for engine, speed, _ in many_streams.compared(10, many_streams.ROUNDS):
+        samples[engine] = [{BATCHES.key: speed}]
+        say(f"  {engine}: {speed:.1f} batches/s")
+    return {MANY_STREAMS: samples}
+
+
+def latencies(seconds: float, say: Say) -> Results:
+    """Ours, and native Spark's beside it."""
+    results: Results = {}
+    with eventide.connect() as holder:
+        engines: list[Engine] = [Eventide(holder.spark), with_rocksdb(holder.spark)]
+        for engine in engines:
+            runner.heat(engine)
+        for rate, workload in LATENCY.items():
+            say(workload)
+            for engine in engines:
+                found = latency.delays(engine, rate, seconds)
+                middle, longest = statistics.median(found), float(np.quantile(found, 0.99))
+                results.setdefault(workload, {})[engine.name] = [{MEDIAN_DELAY.key: middle, LONGEST_DELAY.key: longest}]
+                say(f"  {engine.name}: median {middle:.2f} s, 99th percentile {longest:.2f} s, {len(found)} windows")
+    return results
 
 
 def peak_memory(workload: str, repeat: int, say: Say) -> Results:

@@ -29,6 +29,11 @@ def query_sql(name: str, places: Places) -> str:
     return _filled(f"queries/{name}.sql", places)
 
 
+def has_windows(name: str) -> bool:
+    """Whether results wait for windows to close."""
+    return re.search(r"\b(TUMBLE|HOP|SESSION)\(", (_FOLDER / "queries" / f"{name}.sql").read_text()) is not None
+
+
 def batch_sql(name: str) -> str:
     """The query that a database has to answer over all events at once: written for it, or the stream's own SELECT."""
     return _other("answers", name).replace("`", '"')

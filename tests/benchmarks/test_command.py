@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from benchmarks.__main__ import arguments, chosen
-from benchmarks.bars import BARS, COLD_START, LONG_RUN
+from benchmarks.bars import BARS, COLD_START, LATENCY, LONG_RUN, MANY_STREAMS
 from benchmarks.engines.peer import has
 from benchmarks.runner import rotated
 from benchmarks.workloads import BATCH_SIZES, EVERYTHING
@@ -23,7 +23,8 @@ def test_everything_runs_unless_something_is_named() -> None:
 
 
 def test_the_bar_runs_just_what_it_judges() -> None:
-    assert set(names("--bar")) == {bar.workload for bar in BARS} - {COLD_START, LONG_RUN}
+    of_their_own = {COLD_START, LONG_RUN, MANY_STREAMS, *LATENCY.values()}
+    assert set(names("--bar")) == {bar.workload for bar in BARS} - of_their_own
     assert not set(names("--bar")) & {workload.name for workload in BATCH_SIZES}
 
 

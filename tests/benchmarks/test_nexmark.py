@@ -13,7 +13,7 @@ from benchmarks.nexmark import files
 from benchmarks.nexmark.answers import Answers
 from benchmarks.nexmark.engines import NATIVE
 from benchmarks.nexmark.events import AUCTION, BID, PERSON, Events
-from benchmarks.nexmark.queries import NAMES, Places, batch_sql, flink_sql, query_sql, sources_sql
+from benchmarks.nexmark.queries import NAMES, Places, batch_sql, flink_sql, has_windows, query_sql, sources_sql
 from benchmarks.nexmark.report import BEGIN, END, NexmarkReport
 from eventide.sql.catalog import Catalog
 from eventide.sql.parser import parse_statements
@@ -41,6 +41,10 @@ def test_events_are_the_same_in_whatever_pieces_they_are_made() -> None:
     whole = Events(seed=7).table(0, 3_000)
     parts = [Events(seed=7).table(first, 500) for first in range(0, 3_000, 500)]
     assert pa.concat_tables(parts).to_pylist() == whole.to_pylist()
+
+
+def test_only_queries_whose_results_wait_for_windows_have_any_to_close() -> None:
+    assert [name for name in NAMES if has_windows(name)] == ["q5", "q7", "q8", "q11", "q12"]
 
 
 def test_another_seed_makes_other_events() -> None:
