@@ -9,6 +9,7 @@ import yaml
 
 from eventide.diagnose.describe import list_objects
 from eventide.errors import CatalogError, SqlError
+from eventide.plan.column_roles import RowTime, roles_of
 from eventide.plan.difference import canonical
 from eventide.plan.logical import Stream
 from eventide.sql.catalog import Catalog
@@ -189,3 +190,20 @@ def test_a_view_of_groups_without_a_window_is_for_readers_that_want_every_change
     assert [part.name for part in whole.parts("o")] == ["o"]
     with pytest.raises(SqlError, match="there is no window"):
         apply(whole, "CREATE STREAM p AS SELECT k, t FROM totals")
+
+
+def test_a_stream_that_many_read_is_looked_at_once() -> None:
+    """Levels of which each reads the one below it twice: without that, the ways down double with each level."""
+    levels = "".join(
+        f"CREATE STREAM s{level} AS SELECT k, ts FROM s{level - 1} UNION ALL SELECT k, ts FROM s{level - 1};"
+        for level in range(1, 6)
+    )
+    whole = made(f"CREATE STREAM s0 AS SELECT k, ts FROM l; {levels}")
+    asked: list[str] = []
+
+    def stream(name: str) -> Stream:
+        asked.append(name)
+        return whole.stream(name)
+
+    assert roles_of(whole.stream("s5"), stream) == {"ts": RowTime()}
+    assert asked == ["s4", "s3", "s2", "s1", "s0"]

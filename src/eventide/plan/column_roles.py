@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from eventide.plan.joins import SameWindow
 from eventide.plan.logical import (
@@ -85,10 +86,20 @@ class WindowBound:
 Role = RowTime | SideTime | WindowBound
 Roles = Mapping[str, Role]
 Streams = Callable[[str], Stream]
+RolesOf = Callable[[str], Roles]  # of the outputs of a stream, by its name
 
 
 def roles_of(stream: Stream, streams: Streams) -> Roles:
     """By the name of an output; `streams` gives the streams that this one reads, by name."""
+
+    @cache
+    def known(name: str) -> Roles:  # each once, whoever reads it
+        return _roles(streams(name), known)
+
+    return _roles(stream, known)
+
+
+def _roles(stream: Stream, streams: RolesOf) -> Roles:
     query = stream.query
     if isinstance(query, Join):
         return _passed(query.outputs, _of_pairs(query, streams))
@@ -115,12 +126,12 @@ def _passed(columns: tuple[Named, ...], below: Roles) -> Roles:
     return {column.name: below[column.sql] for column in columns if column.sql in below}
 
 
-def _of_relation(relation: Relation, streams: Streams) -> Roles:
+def _of_relation(relation: Relation, streams: RolesOf) -> Roles:
     """By the column as an expression names it."""
     match relation:
         case Scan(source=source):
             if is_stream(source):
-                known = {} if IS_LATE in source.options else roles_of(streams(source.options[STREAM]), streams)
+                known = {} if IS_LATE in source.options else streams(source.options[STREAM])
                 return {quoted(name): role for name, role in known.items()}
             is_plain = source.event_time is not None and not source.messages
             return {quoted(source.event_time.column): RowTime()} if is_plain and source.event_time is not None else {}
@@ -144,7 +155,7 @@ def _timed(roles: Roles, time: str | None) -> dict[str, Role]:
     return {**kept, time: RowTime()} if time else kept
 
 
-def _of_pairs(query: Join, streams: Streams) -> Roles:
+def _of_pairs(query: Join, streams: RolesOf) -> Roles:
     own: dict[str, Role] = {}
     pane = None
     if isinstance(query.bound, SameWindow):
@@ -156,7 +167,7 @@ def _of_pairs(query: Join, streams: Streams) -> Roles:
     return own
 
 
-def _of_side(side: JoinSide, pane: Tumble | None, streams: Streams, is_alone: bool) -> dict[int, Role]:
+def _of_side(side: JoinSide, pane: Tumble | None, streams: RolesOf, is_alone: bool) -> dict[int, Role]:
     """By the number of a column. Bounds of windows stay that if the sides are joined by them: the pair is in them."""
     below = _timed(_of_relation(side.input, streams), side.time)
     keys = {role.which for name, role in below.items() if isinstance(role, WindowBound) and name in side.keys}
