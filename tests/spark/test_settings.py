@@ -40,7 +40,12 @@ def test_workers_on_other_machines_can_reach_the_driver(master: str) -> None:
 def test_executors_are_told_of_no_folder_of_the_drivers_machine() -> None:
     """Settings reach executors as well: their disks, and the sockets to their Pythons, are none of the driver's."""
     here, there = (started_settings(master, Path("/tmp/s")) for master in ("local[*]", "spark://host:7077"))
-    only_here = {"spark.ui.enabled", "spark.local.dir", "spark.python.unix.domain.socket.enabled"}
+    only_here = {
+        "spark.ui.enabled",
+        "spark.local.dir",
+        "spark.python.unix.domain.socket.enabled",
+        "spark.buffer.pageSize",
+    }
     of_the_page = {name for name in here if ".retained" in name}
     assert set(here) - set(there) == ADDRESSES | only_here | of_the_page and set(there) < set(here)
     assert {key for key, value in there.items() if "/tmp/s" in value} == {JAVA_OPTIONS, "spark.sql.warehouse.dir"}

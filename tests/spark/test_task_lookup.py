@@ -41,9 +41,16 @@ def names(path: Path, *more: tuple[int | None, str | None, str]) -> None:
     path.write_text("".join(json.dumps({"id": id, "kind": kind, "name": name}) + "\n" for id, kind, name in rows))
 
 
-@pytest.mark.parametrize("largest", [500_000, pytest.param(2, marks=pytest.mark.slow)], ids=["by_tasks", "too_large"])
+@pytest.mark.parametrize(
+    ("largest", "queries"),
+    [
+        pytest.param(500_000, ["outer_join", "two_keys", "windows"], id="by_tasks"),
+        pytest.param(500_000, ["plain", "filtered", "nobody"], id="more_by_tasks", marks=pytest.mark.slow),
+        pytest.param(2, list(QUERIES), id="too_large", marks=pytest.mark.slow),
+    ],
+)
 def test_tasks_find_what_spark_finds(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int, queries: list[str]
 ) -> None:
     monkeypatch.setattr(task_lookup, "LARGEST", largest)
     (tmp_path / "in").mkdir()
@@ -51,19 +58,20 @@ def test_tasks_find_what_spark_finds(
     db.execute(EVENTS.format(path=tmp_path / "in"))
     db.execute(table("names", "id BIGINT, kind STRING, name STRING", tmp_path / "names.json", "json"))
     db.execute("SELECT * FROM names")  # so that it has been read
-    for name, query in QUERIES.items():
-        db.execute(f"CREATE STREAM {name} AS {query}")
-        db.execute(f"CREATE STREAM {name}_by_spark WITH ('fused_scan' = 'false') AS {query}")
+    for name in queries:
+        db.execute(f"CREATE STREAM {name} AS {QUERIES[name]}")
+        db.execute(f"CREATE STREAM {name}_by_spark WITH ('fused_scan' = 'false') AS {QUERIES[name]}")
         assert "look up" in db.explain(name)
     for number in (1, 2):
         (tmp_path / "in" / f"{number}.json").write_text(lines(number))
     db.tick()
     db.advance_watermark("events", 60_000)
     db.tick()
-    for name in QUERIES:
+    for name in queries:
         assert found(db.read(name)) == found(db.read(f"{name}_by_spark")), name
         assert db.accounting(name) == db.accounting(f"{name}_by_spark"), name
-    assert ("Bea", 5) in [(row["name"], row["v"]) for row in db.read("plain")]
+    if "outer_join" in queries:
+        assert ("Bea", 5) in [(row["name"], row["v"]) for row in db.read("outer_join")]
 
 
 def test_a_batch_that_comes_again_is_looked_up_in_the_same_version(db_factory: DatabaseFactory, tmp_path: Path) -> None:

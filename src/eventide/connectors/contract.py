@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from eventide.errors import OptionError
+from eventide.errors import EngineError, OptionError
 from eventide.kernels.contract import SEQ
+from eventide.kernels.prefold import TimeBound
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
 from eventide.storage.paths import AnyPath
@@ -19,6 +20,9 @@ from eventide.storage.paths import AnyPath
 # place in the order of arrival, or NULL where only the order within a task is known.
 RECEIVED, CORRUPT = "__received", "__corrupt"
 HIDDEN = (SEQ, RECEIVED, CORRUPT)
+# When the row's batch began, in microseconds: only of sources whose rows are read by tasks of ours. A time in Spark's
+# own expressions is written into the code that it generates, which is then compiled anew in every batch.
+BEGAN = "__began"
 PLACE = "__place"  # only of some sources: where a row was found, in words, for one that has a problem
 PASSED = "__passed"  # a row that a fused scan has already packed; its other columns mean nothing
 
@@ -43,6 +47,16 @@ class TableFiles:
 
 
 @dataclass(frozen=True)
+class BatchFacts:
+    """What tasks are told of a batch: how far the stream's time may have come before it, and when it began, in
+    microseconds, as Spark logs it.
+    """
+
+    bound: TimeBound
+    began: int
+
+
+@dataclass(frozen=True)
 class SourceContext:
     """Where a stream's inbox and its sources' spools are; `frames` are a user's own DataFrames by source name.
 
@@ -58,9 +72,16 @@ class SourceContext:
     orders: AnyPath | None = None  # of the stream's shedder; a reader that knows them leaves out rows that go unseen
     tables: TableFiles | Mapping[str, pa.Table] | None = None  # with versions, or as they are for ever
     streaming: bool = True  # False: all that is there, once
+    told: Callable[[], BatchFacts] | None = None  # asked in a task
 
     def spool(self, source: str) -> AnyPath:
         return self.spools / source
+
+    def facts_for(self, source: Source) -> Callable[[], BatchFacts]:
+        """Who tells the tasks that read a source of their batch."""
+        if self.told is None:
+            raise EngineError(f"nobody can tell the tasks that read {source.name} of their batch")
+        return self.told
 
     def outputs(self, stream: str) -> AnyPath:
         """What another stream gave, batch by batch."""

@@ -15,7 +15,7 @@ from eventide.connectors.stream import read as stream
 from eventide.errors import OptionError
 from eventide.plan.logical import Source
 
-_OF_INBOX = {"embedded": embedded.load, "stream": stream.load}
+OF_INBOX = {"embedded": embedded.load, "stream": stream.load}  # rows that entries of the inbox name
 
 
 def with_secrets(source: Source) -> Source:
@@ -27,8 +27,8 @@ def source_frame(
     context: SourceContext, source: Source, inbox: DataFrame | None, columns: Collection[str]
 ) -> DataFrame:
     """The source's rows with the hidden columns; a row is not judged by what is not in `columns`."""
-    if source.connector in _OF_INBOX and inbox is not None:
-        return _OF_INBOX[source.connector](context, source, inbox)
+    if source.connector in OF_INBOX and inbox is not None:
+        return OF_INBOX[source.connector](context, source, inbox)
     load = reads(source.connector).load
     if load is None:
         raise OptionError(f"source {source.name}: the connector '{source.connector}' needs a database of its own")

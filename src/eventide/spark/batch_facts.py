@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from eventide.connectors.contract import BatchFacts
+from eventide.errors import EngineError
 from eventide.kernels.prefold import TimeBound
 from eventide.storage.time_bound import time_bound
 
@@ -27,6 +29,19 @@ _PROPERTY = "eventide.batch"
 class Told:
     bound: TimeBound
     began: int | None  # in microseconds, as Spark logs it; None where nobody needs it
+
+
+@dataclass(frozen=True)
+class FactsOf:
+    """Asked in a task of the stream, whose folder it knows, where a batch cannot do without."""
+
+    stream: str
+
+    def __call__(self) -> BatchFacts:
+        facts = told(self.stream)
+        if facts is None or facts.began is None:
+            raise EngineError(f"nobody has told when the batch began, to a task of {self.stream}")
+        return BatchFacts(facts.bound, facts.began)
 
 
 def tell_tasks(frame: DataFrame, stream: str, before: Account | None, began: int | None) -> None:

@@ -7,10 +7,8 @@ Spark's own pages show watermarks shifted by 1,969 years; everything that Eventi
 
 from __future__ import annotations
 
-import datetime as dt
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from eventide.eventtime.time_range import SHIFT_US
 
@@ -25,15 +23,6 @@ def to_spark_ms(micros: int) -> int:
 def from_spark_ms(millis: int) -> int | None:
     """Event time in microseconds of Spark's watermark; None while there is none."""
     return None if millis <= 0 else (millis - SHIFT_MS) * 1000
-
-
-def from_progress(progress: Mapping[str, Any]) -> int | None:
-    """Event time in microseconds of the watermark in one of Spark's progress reports; None while there is none."""
-    text = (progress.get("eventTime") or {}).get("watermark")
-    if not text:
-        return None
-    since = dt.datetime.fromisoformat(text.replace("Z", "+00:00")) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return from_spark_ms(since // dt.timedelta(milliseconds=1))
 
 
 class SteadyClock:

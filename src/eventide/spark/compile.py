@@ -21,6 +21,7 @@ from eventide.plan.fusion import FOLD, Fused, may_fold, may_forward, output_stag
 from eventide.plan.late_columns import late_only_columns
 from eventide.plan.physical import EventTimeWatermark, Physical
 from eventide.plan.shedding import shed_window, weight_column
+from eventide.plan.stream_source import is_stream
 from eventide.spark.analysis import Analyzed, Packed, analyze
 from eventide.spark.finishing import WIDE, before_end, checked_sums, finished_by_spark
 from eventide.spark.forwarding import ForwardByTasks, forwarding_of
@@ -146,7 +147,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
         unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
         wide = frame.mapInArrow(unpacker, _wide_schema(main))
         frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)
-    fused = tuple(each.fusion is not None for each in inputs)
+    fused = tuple(each.fusion is not None and not is_stream(each.plan.source) for each in inputs)
     stages = Fused(
         tuple(_further_stages(physical, packing) for packing in packings),
         finished if isinstance(finished, str) else None,

@@ -17,7 +17,7 @@ from eventide.connectors.contract import Scans, SourceContext, TableFiles
 from eventide.connectors.dataframe.read import ddl
 from eventide.connectors.files.write import FilesSink
 from eventide.connectors.foreach.write import ForeachSink, Function
-from eventide.connectors.readers import with_secrets
+from eventide.connectors.readers import OF_INBOX, with_secrets
 from eventide.connectors.sink import Sink
 from eventide.connectors.writers import open_sink
 from eventide.errors import EngineError, SqlError
@@ -31,6 +31,7 @@ from eventide.plan.reads import sources_of, with_columns
 from eventide.plan.stream_source import CONNECTOR, IS_LATE, STREAM
 from eventide.spark import session as sessions, stream_parts, task_lookup
 from eventide.spark.analysis import REFUSED, first_sentence
+from eventide.spark.batch_facts import FactsOf
 from eventide.spark.cluster import Executors
 from eventide.spark.compile import Compiled, CompileOptions, compile_stream
 from eventide.spark.moved_state import cutting_of
@@ -127,7 +128,7 @@ class Engine:
         router.listeners = self.listeners
         looks_up = task_lookup.looks_up(physical.inputs)
         router.tells_tasks = looks_up or not all(compiled.fused)
-        if looks_up or any(input.decoding is not None for input in physical.inputs):
+        if looks_up or any(input.decoding or input.source.connector in OF_INBOX for input in physical.inputs):
             router.offsets = self._layout.spark(stream.name) / "offsets"
         running = RunningStream(
             stream.name,
@@ -327,6 +328,7 @@ class Engine:
             scans,
             orders=self._layout.shed_orders(name),
             tables=TableFiles(self._layout.tables, self._layout.table_log(name)),
+            told=FactsOf(str(self._layout.stream(name))),
         )
         try:
             compiled = compile_stream(physical, context, shards, options)

@@ -14,11 +14,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
-from eventide.connectors.contract import PASSED, Scans, SourceContext, user_schema, with_hidden
+from eventide.connectors.contract import BEGAN, PASSED, Scans, SourceContext, user_schema, with_hidden
 from eventide.connectors.files import fused as fused_files
 from eventide.connectors.kafka import fused as fused_topics
 from eventide.connectors.readers import source_frame
 from eventide.connectors.registry import reads
+from eventide.connectors.stream import fused as fused_streams
 from eventide.errors import EngineError, OptionError, SqlError
 from eventide.eventtime.resolution import IS_NO_ROW
 from eventide.kernels.contract import DEDUP, ORIGINAL, ROWTIME, SEQ, TS, WINDOW_END, WINDOW_START, WINDOW_TIME
@@ -26,6 +27,7 @@ from eventide.plan.logical import Explode, Lookup, Named, Project, Source, Step
 from eventide.plan.names import backticked
 from eventide.plan.pace import TARGET, pace_of
 from eventide.plan.physical import EventTimeWatermark, ForwardRows, Fusion, Input, JoinRows, Physical
+from eventide.plan.stream_source import is_stream
 from eventide.plan.used_columns import used_columns
 from eventide.spark import line_scan
 from eventide.spark.analysis import REFUSED, Packed, check_step, first_sentence
@@ -66,6 +68,7 @@ class SparkInput:
     plan: Input
     rows: DataFrame
     fusion: Fusion | None  # of tasks that read
+    inbox: DataFrame | None  # of the stream
     decoding: Fusion | None = None  # of tasks that Spark hands lines to
 
     @property
@@ -80,6 +83,8 @@ def open_input(
     fusion = _fusion(context, input)
     if fusion is not None and fusion.lookup is not None and not is_for_tasks(context, fusion.lookup):
         fusion = _left_to_spark(input)
+    if fusion is not None and is_stream(input.source) and guard.is_on:
+        fusion = None  # whatever raises is then evaluated by Spark
     if fusion is not None and guard.is_on and isinstance(physical.operator, ForwardRows):
         fusion = _guarded(input, fusion)
     decoding = _decoding(context, physical, input, guard) if fusion is None else None
@@ -87,10 +92,18 @@ def open_input(
         reading = context if _goes_unseen(input) else replace(context, orders=None)
         rows = source_frame(reading, input.source, inbox, used_columns(input))
     else:
-        reads(input.source.connector).ready(input.source)
-        schema = user_schema(input.source)
-        rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
-    return SparkInput(number, input, _stepped(context, input, rows, guard), fusion, decoding)
+        rows = _no_rows(context, input.source)
+    return SparkInput(number, input, _stepped(context, input, rows, guard), fusion, inbox, decoding)
+
+
+def _no_rows(context: SourceContext, source: Source) -> DataFrame:
+    """With the types that the source has; raises what keeps it from being read."""
+    schema = user_schema(source)
+    rows = with_hidden(context.spark.createDataFrame([], schema), schema, F.lit(None), F.lit(None))
+    if is_stream(source):
+        return rows.withColumn(BEGAN, F.lit(None).cast("bigint"))
+    reads(source.connector).ready(source)
+    return rows
 
 
 def _goes_unseen(input: Input) -> bool:
@@ -172,7 +185,10 @@ def packed_rows(
     if input.fusion is None and input.decoding is None:
         rows = _to_pack(physical, input.plan, input.rows, schema, packed, guard)
         return rows.drop(PASSED).mapInArrow(Packer(packing, stream=stream), PACKED_SCHEMA)
-    road, scan = _ROADS[source.connector], fused_scan(context, physical, input, packing, decodes)
+    scan = fused_scan(context, physical, input, packing, decodes)
+    if is_stream(source) and input.inbox is not None:
+        return fused_streams.scanned(context, source, scan, input.inbox)
+    road = _ROADS[source.connector]
     if input.decoding is not None or context.scans is None:
         frame = line_scan.scanned(context, source, scan, stream)
     else:
@@ -193,13 +209,16 @@ def fused_scan(
         raise EngineError(f"source {source.name} is read by Spark")
     is_numbered = physical.needs_arrival or source.admission is not None
     decodes = decodes or fusion.left_to_spark
-    scan = _ROADS[source.connector].fused_scan(source, fusion, packing, is_numbered, decodes)
+    made_by = fused_streams.fused_scan if is_stream(source) else _ROADS[source.connector].fused_scan
+    scan = made_by(source, fusion, packing, is_numbered, decodes)
     return scan if fusion.lookup is None else replace(scan, lookup=task_lookup(context, fusion.lookup))
 
 
 def _fusion(context: SourceContext, input: Input) -> Fusion | None:
     """How the input's files, or messages, are read by tasks; None if Spark reads them."""
     source = input.source
+    if is_stream(source):
+        return input.fusion
     if context.scans is None or source.connector not in _ROADS:
         return None
     if source.connector == "kafka":
@@ -300,7 +319,7 @@ def _to_pack(
         value.cast(packed[named.name].dataType).alias(named.name)
         for value, named in zip(values, input.packed, strict=True)
     ]
-    frame = frame.select(*extra, *columns)
+    frame = frame.select(*extra, *columns).drop(BEGAN)
     if not _has_lanes(input):
         frame = frame.drop(LANE)
     if not physical.needs_arrival and input.source.admission is None:

@@ -19,7 +19,7 @@ from eventide.connectors.files.lines import LINE
 from eventide.connectors.files.read import check_files, folder_names, found_lines
 from eventide.errors import EngineError
 from eventide.plan.logical import Source
-from eventide.spark.batch_facts import told
+from eventide.spark.batch_facts import FactsOf
 from eventide.tasks.fused_scan import Arrival, FusedScan
 from eventide.tasks.json_lines import JsonLines
 from eventide.tasks.packing import spark_ddl
@@ -37,10 +37,8 @@ class LineScan:
     stream: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context, batch = TaskContext.get(), told(self.stream)
-        if context is None or batch is None or batch.began is None:
-            raise EngineError(f"nobody has told when the batch began, to a task of {self.stream}")
-        task = context.partitionId()
+        context, batch = TaskContext.get(), FactsOf(self.stream)()
+        task = 0 if context is None else context.partitionId()
         yield from self.scan.packed_arrivals(
             self._arrivals(batches, task << _TASK_BITS), batch.began, task, batch.bound
         )

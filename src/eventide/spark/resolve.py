@@ -3,7 +3,7 @@
     SQL override -> the column that the source declares -> what the source knows of the row -> the time of the batch
 
 A value that is there but does not parse, or lies too far in the future, makes the row an `error`; a row that did not
-decode is one already. `current_timestamp()` is the batch's own time, which Spark logs: a replay resolves the same.
+decode is one already. The time of the batch is the one that Spark logs: a replay resolves the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType, StructType, TimestampType
 
-from eventide.connectors.contract import CORRUPT, PASSED, PLACE, RECEIVED
+from eventide.connectors.contract import BEGAN, CORRUPT, PASSED, PLACE, RECEIVED
+from eventide.connectors.readers import OF_INBOX
 from eventide.errors import OptionError, SqlError
 from eventide.eventtime.registry import event_time_types
 from eventide.eventtime.resolution import (
@@ -43,14 +44,19 @@ CARRIED = (SEQ, TS, HOW, DETAIL, DEDUP, CARRIED_WATERMARK, LANE, PASSED)
 
 def carried(source: Source) -> tuple[str, ...]:
     """What rows carry beside the user's columns until they are packed."""
+    names = (*CARRIED, BEGAN) if source.connector in OF_INBOX else CARRIED
     if source.admission is None:
-        return CARRIED
-    return (*CARRIED, ARRIVED, KEPT, NOW, PRIORITY) if source.admission.sheds else (*CARRIED, ARRIVED, KEPT)
+        return names
+    return (*names, ARRIVED, KEPT, NOW, PRIORITY) if source.admission.sheds else (*names, ARRIVED, KEPT)
+
+
+def _batch_began(frame: DataFrame) -> Column:
+    return F.col(BEGAN) if BEGAN in frame.columns else F.unix_micros(F.current_timestamp())
 
 
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool, guard: Guard) -> DataFrame:
     """`frame` with the user's columns and `carried`; `event_time` False gives processing time whatever is declared."""
-    now = F.unix_micros(F.current_timestamp())
+    now = _batch_began(frame)
     is_corrupt = F.col(CORRUPT).isNotNull()
     value, declared = (
         _declared(frame, source) if event_time else (F.lit(None).cast("string"), F.lit(None).cast("bigint"))
@@ -84,6 +90,7 @@ def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_tim
         (F.col(PASSED) if PASSED in frame.columns else F.lit(None)).alias(PASSED),
         F.lit(None).cast("bigint").alias(CARRIED_WATERMARK),
         *_arrivals(source, now),
+        *([BEGAN] if BEGAN in frame.columns else []),
     )
     if event_time and source.watermark_sql is not None and source.event_time is not None:
         resolved = _with_carried_watermark(resolved, source, source.watermark_sql, source.event_time, guard)
@@ -180,7 +187,7 @@ def _with_carried_watermark(
     is_time = isinstance(kind, TimestampType)
     parser = event_time_types.resolve(event_time.type)
     carried = timestamp_micros(expression, kind, what) if is_time else micros(expression, kind, parser, what)
-    latest = F.unix_micros(F.current_timestamp()) + F.lit(source.max_future_skew)
+    latest = _batch_began(frame) + F.lit(source.max_future_skew)
     return frame.withColumn(CARRIED_WATERMARK, F.when(carried <= latest, carried))
 
 
@@ -200,7 +207,7 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int, guard: Gua
     frame, (expression,) = guard.of_rows(frame, [Named("time", sql)])
     type = frame.select(expression.alias("t")).schema["t"].dataType
     time = timestamp_micros(expression, type, f"the window's time {sql}")
-    now = F.unix_micros(F.current_timestamp())
+    now = _batch_began(frame)
     given = time.isNotNull() & (F.col(HOW) < IS_NO_ROW)
     how = F.when(given & (time > now + F.lit(skew)), IS_FUTURE).when(given, DECLARED).otherwise(F.col(HOW))
     return frame.select(
@@ -213,5 +220,5 @@ def override(frame: DataFrame, users: list[str], sql: str, skew: int, guard: Gua
         CARRIED_WATERMARK,
         LANE,
         PASSED,
-        *[name for name in (ARRIVED, KEPT, NOW, PRIORITY) if name in frame.columns],
+        *[name for name in (ARRIVED, KEPT, NOW, PRIORITY, BEGAN) if name in frame.columns],
     )

@@ -57,6 +57,7 @@ class Router(ABC):
     readers: set[Callable[[], None]] = field(default_factory=set)  # called after each batch: streams that read this one
     tell: Callable[[], None] | None = None  # called after each batch: the stream itself
     failure: BaseException | None = None
+    batch: int | None = None  # the newest one that Spark has handed over
     settled: int = 0  # manifests of the inbox up to this one were taken in by batches that have ended for good
     has_given: bool = False  # whether a batch of this run has come so far that sinks may have got it
     listeners: list[Callable[[str, Account], object]] = field(default_factory=list)  # told of each batch and its stream
@@ -68,6 +69,7 @@ class Router(ABC):
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
+            self.batch = batch
             self.watch.begin()
             if self.tells_tasks:
                 self._tell_tasks(frame, batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -29,6 +28,7 @@ from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.source_watermarks import SourceWatermarks
 from eventide.spark.tables import StreamTables
+from eventide.spark.triggers import ends_by_itself, spark_trigger
 from eventide.spark.why_ended import Need, WhyEnded
 from eventide.storage.compaction import Keep, compact
 from eventide.storage.inbox import Entry
@@ -37,6 +37,7 @@ from eventide.storage.texts import is_pending, next_batch
 
 _LOG = logging.getLogger("eventide")
 _POOL = "spark.scheduler.pool"
+_RUNS_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 # of manifests: Spark remembers all that it has seen until the query ends, by estimate a quarter of a kilobyte each
 _NAMES_IN_MEMORY = 250_000
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
@@ -75,7 +76,6 @@ class RunningStream:
         self.backlog = backlog
         self.inbox = backlog.inbox
         self.reads = reads
-        self._publishing = threading.Lock()
         self._heartbeat = heartbeat
         self._reads_outside = reads_outside  # whether rows come from sources that others write to
         self.limits = limits
@@ -87,8 +87,8 @@ class RunningStream:
         self._tables = tables
         self._awaited: dict[str, int] = {}  # versions of tables for which a batch was called
         has_history = any(spec.needs_history for spec in limits.values())
-        decides = has_history or shedding or backlog.batcher or lanes or tables
-        router.tell = self._batch_ended if decides else None
+        self._decides = bool(has_history or shedding or backlog.batcher or lanes or tables)
+        router.tell = self._batch_ended
         self._why = WhyEnded(name, folder, router, check_sources)
         self._folder = folder
         self._query: StreamingQuery | None = None
@@ -99,7 +99,9 @@ class RunningStream:
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
         self._limits_plan = LimitsPlan()
         self._clock = SteadyClock()
-        self._last_watermark = LastWatermark(folder / "watermark.json")
+        self._last_watermark = LastWatermark(folder / "watermark.json", folder / "spark" / "commits", router)
+        self._ends = False  # whether the query ends when it has taken in what is there
+        self._waits = False  # whether somebody waits until all is taken in, and then looks for what is due
 
     @property
     def is_active(self) -> bool:
@@ -114,7 +116,7 @@ class RunningStream:
         """Run in the background as the stream's own trigger says, unless it does already, or has taken in all that
         was there when it was told to.
         """
-        pace = _spark_trigger(self.trigger)
+        pace = spark_trigger(self.trigger)
         if pace and self._own_pace == pace and self._query is not None and self.failed() is None:
             return
         if pace and self.is_active:
@@ -142,29 +144,30 @@ class RunningStream:
         if self._tables is not None:
             self._tables.begin()
         if self._has_run:
-            with self._publishing:
-                self.inbox.publish(self._watermarks.reminders())
+            self.inbox.publish(self._watermarks.reminders())
         self._tell()
         self._published_before = self.inbox.last
-        writer = self._writer()
-        if trigger:
-            writer = writer.trigger(**trigger)
         try:
-            self._query = self._started(writer)
+            self._query = self._started(trigger)
         except Exception as error:
             raise self._why.failure(error, self.compiled) from None
 
-    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+    def _started(self, trigger: Mapping[str, Any]) -> StreamingQuery:
         """The query, with a pool of its own: Spark shares its cores between pools, and would else serve the streams of
         a database one after the other.
+
+        A query that ends by itself takes in nothing that comes in the meantime, so it cannot be called for a batch.
         """
-        context = self.compiled.frame.sparkSession.sparkContext
-        before: Any = context.getLocalProperty(_POOL)
-        context.setLocalProperty(_POOL, f"eventide {self.name}")
+        session = self.compiled.frame.sparkSession
+        self._ends = ends_by_itself(trigger)
+        session.conf.set(_RUNS_EMPTY_BATCHES, str(self._ends).lower())
+        writer = self._writer().trigger(**trigger) if trigger else self._writer()
+        before: Any = session.sparkContext.getLocalProperty(_POOL)
+        session.sparkContext.setLocalProperty(_POOL, f"eventide {self.name}")
         try:
             return writer.start()
         finally:
-            context.setLocalProperty(_POOL, before)
+            session.sparkContext.setLocalProperty(_POOL, before)
 
     def take_tables(self) -> None:
         """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
@@ -177,14 +180,12 @@ class RunningStream:
         if newest in ({}, self._awaited):
             return False
         self._awaited = newest
-        with self._publishing:
-            self.inbox.publish([Entry("wake")])
+        self.inbox.wake()
         return True
 
     def publish(self) -> None:
         """Let the query see everything that its sources and the streams that it reads have for it."""
-        with self._publishing:
-            self.backlog.publish(self._clock.micros())
+        self.backlog.publish(self._clock.micros())
 
     def process(self) -> None:
         """Take in all that is there, and run the batches that close windows because of it, at once."""
@@ -199,8 +200,7 @@ class RunningStream:
             self._wait()
         if self.beat():
             self._wait()
-        with self._publishing:
-            self.inbox.settle_all()
+        self.inbox.settle_all()
 
     @property
     def read_names(self) -> set[str]:
@@ -217,8 +217,7 @@ class RunningStream:
         """Forget what batches have taken in for good; put together what is stored up to batch `upto`, which all who
         read it have passed.
         """
-        with self._publishing:
-            self.inbox.settle(self.router.settled)
+        self.inbox.settle(self.router.settled)
         side = self.router.side
         upto, fences = min(upto, side.delivered), [*fences, *side.positions]
         compact(self.router.results, keep, upto, self._clock.micros(), fences)
@@ -263,12 +262,22 @@ class RunningStream:
         account = self.router.results.latest()
         is_open = account is not None and any(gauge.startswith(f"{NEXT_CLOSE}#") for gauge in account.gauges)
         decisions = self._heartbeat.decide(now, self._watermarks.of_accounts(), is_open)
-        with self._publishing:
-            self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
-        return self._tell() or bool(decisions)
+        self.inbox.publish([Entry(decision.kind, decision.source, None, decision.at) for decision in decisions])
+        return any([self._call_for_what_is_due(), self._tell(), decisions])
+
+    def _call_for_what_is_due(self) -> bool:
+        """Call for a batch if the last one has moved the watermark so far that something is due."""
+        if self._ends or not self._last_watermark.calls_for_batch():
+            return False
+        self.inbox.wake()
+        return True
 
     def _batch_ended(self) -> None:
         """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
+        if not (self._waits or self._ends) and self._last_watermark.will_call_for_batch():
+            self.inbox.wake()
+        if not self._decides:
+            return
         self._tell()
         if self._tables is not None:
             self._tables.change()
@@ -295,8 +304,7 @@ class RunningStream:
     def _tell(self) -> bool:
         """Publish the watermarks that are known since the last batch; says whether there was anything."""
         news = self._watermarks.news(self._clock.micros())
-        with self._publishing:
-            self.inbox.publish(news)
+        self.inbox.publish(news)
         return bool(news)
 
     def idle_lanes(self, now: int) -> dict[str, set[str]]:
@@ -323,10 +331,8 @@ class RunningStream:
         """
         if not self._reads_outside:
             self.process()
-        seen = self._watermarks.newest_times()
-        if seen:
-            with self._publishing:
-                self.inbox.publish([Entry("flush", at=max(seen))])
+        if seen := self._watermarks.newest_times():
+            self.inbox.publish([Entry("flush", at=max(seen))])
             if self._reads_outside:
                 self._run_to_end(once=True)
             else:
@@ -341,7 +347,7 @@ class RunningStream:
         self._own_pace, self._afresh = {}, None
         if query is None or self._jvm.has_ended:
             return
-        self._last_watermark.note(query)
+        self._last_watermark.note()
         query.stop()
 
     def settle(self) -> None:
@@ -352,7 +358,7 @@ class RunningStream:
         self.stop()
         if not is_pending(self._folder / "spark"):
             return
-        self._query = self._started(self._writer().trigger(once=True))
+        self._query = self._started({"once": True})
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
@@ -376,8 +382,7 @@ class RunningStream:
 
     def watermark(self) -> int | None:
         """Microseconds; None before the first row."""
-        if self._query is not None and not self._jvm.has_ended:
-            self._last_watermark.note(self._query)
+        self._last_watermark.note()
         return self._last_watermark.at
 
     def progress(self) -> Mapping[str, Any]:
@@ -452,17 +457,20 @@ class RunningStream:
     def _wait(self) -> None:
         if self._query is None:
             return
+        self._waits, before = True, self.router.batch
         try:
             self._query.processAllAvailable()
-            if self._reads_outside:
+            if self._reads_outside and self.router.batch == before:
                 # Spark may have looked at the sources just before it was asked, and then it tells of that look
+                self._query.processAllAvailable()
+            while self._call_for_what_is_due() or (self._last_watermark.awaits_batch() and self.is_active):
                 self._query.processAllAvailable()
         except Exception as error:
             self._raise_unless_it_goes_on(error)
             self.start()
             self._wait()
-            return
-        self._last_watermark.note(self._query)
+        finally:
+            self._waits = False
 
     def _raise_unless_it_goes_on(self, error: Exception) -> None:
         """Raise why the query has ended, unless another plan may help."""
@@ -490,10 +498,3 @@ class RunningStream:
     @property
     def _has_run(self) -> bool:
         return any((self._folder / "spark" / "commits").glob("[0-9]*"))
-
-
-def _spark_trigger(trigger: Trigger) -> dict[str, Any]:
-    """As Spark takes it; empty for batch after batch."""
-    if trigger.ends:
-        return {"availableNow": True}
-    return {} if trigger.every is None else {"processingTime": f"{trigger.every // 1000} milliseconds"}

@@ -38,6 +38,9 @@ _LOCAL = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "20",
+    # of memory that a task asks for to sort its rows: by default 64 MB with a heap of 4 GB, which are filled with
+    # zeros, and soon garbage, in every batch, however few rows it has
+    "spark.buffer.pageSize": "1m",
 }
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

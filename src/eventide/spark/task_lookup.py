@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from eventide.connectors.contract import SourceContext, TableFiles
 from eventide.errors import CheckpointError, EngineError
 from eventide.plan.physical import Input
-from eventide.spark.batch_facts import told
+from eventide.spark.batch_facts import FactsOf
 from eventide.spark.remote import is_remote
 from eventide.storage.paths import AnyPath
 from eventide.storage.tables import TableVersions, VersionLog
@@ -31,10 +31,7 @@ class VersionOfBatch:
     stream: str
 
     def __call__(self, lookup: TableLookup) -> KeyedTable:
-        batch = told(self.stream)
-        if batch is None or batch.began is None:
-            raise EngineError(f"nobody has told when the batch began, to a task of {self.stream}")
-        number = VersionLog(self.log).at(batch.began).get(lookup.table)
+        number = VersionLog(self.log).at(FactsOf(self.stream)().began).get(lookup.table)
         versions = TableVersions(self.folder)
         version = next((each for each in versions.state().versions if each.number == number), None)
         if version is None:

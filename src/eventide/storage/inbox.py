@@ -21,6 +21,7 @@ from __future__ import annotations
 import heapq
 import json
 import math
+import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -56,10 +57,13 @@ class Output(Protocol):
 
 
 class Inbox:
-    """What was published is taken in by the next batch that begins. `now` is always the clock, in microseconds."""
+    """What was published is taken in by the next batch that begins. `now` is always the clock, in microseconds. Several
+    threads may publish and settle.
+    """
 
     def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
+        self._guard = threading.RLock()
         self.folder.mkdir(parents=True, exist_ok=True)
         manifests = self._manifests()
         self.last = int(manifests[-1].stem) if manifests else 0  # the number of the newest manifest
@@ -73,6 +77,14 @@ class Inbox:
         """Make `entries` visible to the stream, all at once and durably."""
         if not entries:
             return
+        with self._guard:
+            self._publish(entries)
+
+    def wake(self) -> None:
+        """Call for a batch in which what the watermark has passed is closed."""
+        self.publish([Entry("wake")])
+
+    def _publish(self, entries: list[Entry]) -> None:
         positions = dict(self.positions)
         for entry in entries:
             if entry.source is not None and entry.number is not None:
@@ -94,14 +106,16 @@ class Inbox:
         With a `budget` no more items of spools than make up so many bytes, together with what no batch has taken yet,
         and at least one.
         """
-        found, size = self._of_spools(spools, budget)
-        for name, output in outputs.items():
-            entries = output.entries(name, self.positions.get(name, 0))
-            size += sum(output.bytes(entry.number) for entry in entries if entry.kind == "rows" and entry.number)
-            found += entries
-        if size:
-            self._sent.append((now, size))  # before anybody can see it: so what a batch took is never thought to wait
-        self.publish(found)
+        with self._guard:
+            found, size = self._of_spools(spools, budget)
+            for name, output in outputs.items():
+                entries = output.entries(name, self.positions.get(name, 0))
+                size += sum(output.bytes(entry.number) for entry in entries if entry.kind == "rows" and entry.number)
+                found += entries
+            if size:
+                # before anybody can see it: so what a batch took is never thought to wait
+                self._sent.append((now, size))
+            self.publish(found)
         return bool(found)
 
     def _of_spools(self, spools: Mapping[str, Spool], budget: int | None) -> tuple[list[Entry], int]:
@@ -153,11 +167,12 @@ class Inbox:
         """Manifests up to `number` were taken in by batches that have ended for good. Delete them but for the newest,
         which Spark looks at when the query starts again.
         """
-        while self._published and self._published[0][0] <= number:
-            settled, self.settled = self._published.popleft()
-            self._kept.append(settled)
-        while len(self._kept) + len(self._published) > KEPT_MANIFESTS and self._kept:
-            (self.folder / f"{self._kept.popleft():012d}.json").unlink(missing_ok=True)
+        with self._guard:
+            while self._published and self._published[0][0] <= number:
+                settled, self.settled = self._published.popleft()
+                self._kept.append(settled)
+            while len(self._kept) + len(self._published) > KEPT_MANIFESTS and self._kept:
+                (self.folder / f"{self._kept.popleft():012d}.json").unlink(missing_ok=True)
 
     @property
     def oldest(self) -> int:

@@ -59,6 +59,7 @@ from eventide.tasks.packing import (
 from eventide.tasks.partition_folders import InFolders
 from eventide.tasks.row_groups import RowGroups
 from eventide.tasks.table_lookup import TaskLookup
+from eventide.tasks.tables import Tables
 
 # What a scan returns: packed rows, and lines that Spark must decode.
 ROW, RECEIVED = "row", "received"
@@ -69,7 +70,8 @@ _FILE_BITS = 44  # in an order of arrival: the place in the file is below them, 
 
 
 Packed: TypeAlias = tuple[tuple[str, Expression], ...]
-Received: TypeAlias = int | Callable[[], pa.Array]  # when rows came, in microseconds: all at once, or each, if asked
+# When rows came, in microseconds: all at once, or each, if asked; None where nobody knows.
+Received: TypeAlias = int | Callable[[], pa.Array] | None
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,9 @@ class Resolution:
             return declared, _all(DECLARED, count, np.int8), pa.nulls(count, pa.string())
         is_bad = pc.and_(values.is_valid(), declared.is_null())
         is_future = pc.fill_null(pc.greater(declared, at + self.max_future_skew), False)
-        how = _judged({IS_UNPARSEABLE: is_bad, IS_FUTURE: is_future, DECLARED: values.is_valid(), FROM_METADATA: True})
-        ts = pc.if_else(values.is_null(), _each(received, count), declared)
+        is_there = {IS_UNPARSEABLE: is_bad, IS_FUTURE: is_future, DECLARED: values.is_valid()}
+        how = _judged(is_there if received is None else {**is_there, FROM_METADATA: True})
+        ts = pc.if_else(values.is_null(), _each(at if received is None else received, count), declared)
         detail = pc.if_else(pc.or_(is_bad, is_future), _as_text(values), pa.scalar(None, pa.string()))
         return ts, how, detail
 
@@ -175,7 +178,7 @@ class FusedScan:
     row.
     """
 
-    reader: JsonLines | RawLines | CsvLines | RowGroups | InFolders | Messages
+    reader: JsonLines | RawLines | CsvLines | RowGroups | InFolders | Messages | Tables
     resolution: Resolution
     condition: Expression | None
     packed: Packed
@@ -219,7 +222,7 @@ class FusedScan:
                 yield Arrival.of_piece(piece, file.number << _FILE_BITS, received, where)
 
     def _pieces(self, file: FileRange) -> Iterator[Piece]:
-        if not is_empty(file) and not isinstance(self.reader, Messages):  # an empty file has no rows
+        if not is_empty(file) and not isinstance(self.reader, Messages | Tables):  # an empty file has no rows
             yield from self.reader.read(file)
 
     def rows_of(self, rows: pa.Table, arrival: Arrival, at: int, bound: TimeBound | None) -> Iterator[pa.Table]:
@@ -422,6 +425,8 @@ def _with_places(details: pa.Array, place: Callable[[int], str]) -> pa.Array:
 
 
 def _each(received: Received, count: int) -> pa.Array:
+    if received is None:
+        return pa.nulls(count, pa.int64())
     return _all(received, count) if isinstance(received, int) else received()
 
 

@@ -5,7 +5,7 @@ Spark's file source reads the manifests and logs them; the task that gets one re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from eventide.admission.gate import SHED_PAYLOADS
-from eventide.connectors.contract import CORRUPT, SourceContext, hidden, user_schema
+from eventide.connectors.contract import BEGAN, CORRUPT, BatchFacts, SourceContext, hidden, user_schema
 from eventide.eventtime.time_range import SHIFT_US
 from eventide.plan.logical import Source
 from eventide.plan.names import backticked
@@ -24,8 +24,10 @@ from eventide.storage.spool import Spool
 from eventide.tasks.early_shedding import EarlyShedding, Kept
 from eventide.tasks.surveying import left_out_seq
 
-_EXPANDED = "seq long, received long, row string"
-_EXPANDED_ARROW = pa.schema([("seq", pa.int64()), ("received", pa.int64()), ("row", pa.string())])
+_EXPANDED = "seq long, received long, row string, began long"
+_EXPANDED_ARROW = pa.schema(
+    [("seq", pa.int64()), ("received", pa.int64()), ("row", pa.string()), ("began", pa.int64())]
+)
 _CHUNK = 65_536
 
 
@@ -33,29 +35,33 @@ _CHUNK = 65_536
 class Expand:
     """A function for mapInArrow: inbox entries → the rows of the spool files they name.
 
-    With `shedding` some rows are left out; behind them stands a row that only says, by its seq, how many.
+    With `shedding` some rows are left out; behind them stands a row that only says, by its seq, how many. `told` tells
+    of the batch.
     """
 
     folder: AnyPath
+    told: Callable[[], BatchFacts]
     shedding: EarlyShedding | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spool, payloads = Spool(self.folder), SHED_PAYLOADS  # of a task: an item may hold a few rows only
+        spool, began = Spool(self.folder), self.told().began
+        payloads = SHED_PAYLOADS  # of a task: an item may hold a few rows only
         for batch in batches:
             for entry in batch.to_pylist():
                 table = spool.rows(entry["number"])
                 seq = pc.add(table["seq"], entry["number"] << 32)
-                rows = pa.table([seq, table["received_at"], table["row"]], schema=_EXPANDED_ARROW)
-                found = None if self.shedding is None else self.shedding.kept(rows["seq"], entry["now"], payloads)
+                times = pa.repeat(began, table.num_rows)
+                rows = pa.table([seq, table["received_at"], table["row"], times], schema=_EXPANDED_ARROW)
+                found = None if self.shedding is None else self.shedding.kept(rows["seq"], began, payloads)
                 if found is not None:
-                    rows, payloads = _without(rows, found, entry["now"]), payloads - found.told
+                    rows, payloads = _without(rows, found, began), payloads - found.told
                 yield from rows.to_batches(max_chunksize=_CHUNK)
 
 
-def _without(rows: pa.Table, found: Kept, now: int) -> pa.Table:
+def _without(rows: pa.Table, found: Kept, began: int) -> pa.Table:
     if not found.left_out:
         return rows
-    count = pa.table([[left_out_seq(found.left_out)], [now], [None]], schema=_EXPANDED_ARROW)
+    count = pa.table([[left_out_seq(found.left_out)], [began], [None], [began]], schema=_EXPANDED_ARROW)
     return pa.concat_tables([rows.filter(found.mask), count])
 
 
@@ -72,16 +78,17 @@ def inbox_frame(context: SourceContext) -> DataFrame | None:
 def load(context: SourceContext, source: Source, inbox: DataFrame) -> DataFrame:
     schema = user_schema(source)
     chosen = inbox.where((F.col("source") == source.name) & (F.col("kind") == "rows"))
-    entries = chosen.select("number", F.unix_micros(F.current_timestamp()).alias("now"))
     shedding = None
     if context.orders is not None and source.admission is not None:
         shedding = EarlyShedding(context.orders, source.admission)
-    expanded = entries.mapInArrow(Expand(context.spool(source.name), shedding), _EXPANDED)
+    expand = Expand(context.spool(source.name), context.facts_for(source), shedding)
+    expanded = chosen.select("number").mapInArrow(expand, _EXPANDED)
     decoding = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
-    decoded = expanded.select("seq", "received", F.from_json("row", decoding, options).alias("value"))
+    decoded = expanded.select("seq", "received", "began", F.from_json("row", decoding, options).alias("value"))
     own = [F.col(f"value.{backticked(field.name)}") for field in schema.fields]
-    return decoded.select(*own, *hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}")))
+    times = hidden(F.col("seq"), F.col("received"), F.col(f"value.{CORRUPT}"))
+    return decoded.select(*own, *times, F.col("began").alias(BEGAN))
 
 
 def controls(inbox: DataFrame, source: Source, input: int, numbers: tuple[int, ...]) -> DataFrame:

@@ -23,6 +23,8 @@ from eventide.tasks.portable import NotPortableError, conjunction, portable, sou
 from eventide.tasks.struct_types import arrow_type
 from eventide.tasks.table_lookup import TableLookup
 
+_STREAM = "stream"
+
 
 def fuse_scans(plan: Physical) -> Physical:
     return replace(plan, inputs=tuple(_judged(plan, input) for input in plan.inputs))
@@ -30,8 +32,8 @@ def fuse_scans(plan: Physical) -> Physical:
 
 def _judged(plan: Physical, input: Input) -> Input:
     connector = input.source.connector
-    if connector == "stream":
-        return input
+    if connector == _STREAM:
+        return _of_stream(plan, input)
     if not reads(connector).decoded_in_tasks:
         return replace(input, not_fused=f"{connector} rows are decoded by Spark")
     try:
@@ -44,6 +46,14 @@ def _judged(plan: Physical, input: Input) -> Input:
     is_json = connector == "files" and input.source.options.get("format", "json") == "json"
     has_lines = is_json and fusion.lookup is None
     return replace(input, not_fused=out_of_reach, decoding=fusion if has_lines else None)
+
+
+def _of_stream(plan: Physical, input: Input) -> Input:
+    """What a stream gives lies in tables, which tasks read in any case."""
+    try:
+        return replace(input, fusion=_fusion(plan, input)) if plan.options.fused_scan else input
+    except NotPortableError:
+        return input
 
 
 def _fusion(plan: Physical, input: Input) -> Fusion:
@@ -113,7 +123,7 @@ def _compiled(sql: str, names: dict[str, Expression], columns: dict[str, str]) -
 
 def _check_format(source: Source) -> None:
     format = source.options.get("format", "json")
-    if format not in reads(source.connector).decoded_in_tasks:
+    if source.connector != _STREAM and format not in reads(source.connector).decoded_in_tasks:
         raise NotPortableError(f"{format} is decoded by Spark")
 
 
