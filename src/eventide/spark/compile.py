@@ -64,6 +64,7 @@ class Compiled:
     fused: tuple[bool, ...]  # per input: whether tasks read its files by themselves
     stages: Fused
     together: Together  # the inputs that share a scan
+    evaluates_rows: bool  # whether Spark does anything with single rows; else it only hands on what tasks have packed
     guarded: tuple[str, ...] = ()  # expressions that make a row for which they raise an error
 
 
@@ -153,7 +154,10 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
         finished if isinstance(finished, str) else None,
         together,
     )
-    return Compiled(physical, frame, spec, outputs, originals, fused, stages, together, tuple(guard.guarded))
+    evaluates_rows = options.decodes or by_tasks is None or any(each.fusion is None for each in inputs)
+    return Compiled(
+        physical, frame, spec, outputs, originals, fused, stages, together, evaluates_rows, tuple(guard.guarded)
+    )
 
 
 def _packed(

@@ -27,6 +27,7 @@ from eventide.spark.router import Router
 from eventide.spark.session import Jvm
 from eventide.spark.shard import NEXT_CLOSE
 from eventide.spark.source_watermarks import SourceWatermarks
+from eventide.spark.starting import start_query
 from eventide.spark.tables import StreamTables
 from eventide.spark.triggers import ends_by_itself, spark_trigger
 from eventide.spark.why_ended import Need, WhyEnded
@@ -36,8 +37,6 @@ from eventide.storage.paths import AnyPath
 from eventide.storage.texts import is_pending, next_batch
 
 _LOG = logging.getLogger("eventide")
-_POOL = "spark.scheduler.pool"
-_RUNS_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 # of manifests: Spark remembers all that it has seen until the query ends, by estimate a quarter of a kilobyte each
 _NAMES_IN_MEMORY = 250_000
 _DYING_SECONDS = 5.0  # between the end of its connections and the end of a JVM
@@ -153,21 +152,15 @@ class RunningStream:
             raise self._why.failure(error, self.compiled) from None
 
     def _started(self, trigger: Mapping[str, Any]) -> StreamingQuery:
-        """The query, with a pool of its own: Spark shares its cores between pools, and would else serve the streams of
-        a database one after the other.
-
-        A query that ends by itself takes in nothing that comes in the meantime, so it cannot be called for a batch.
-        """
-        session = self.compiled.frame.sparkSession
         self._ends = ends_by_itself(trigger)
-        session.conf.set(_RUNS_EMPTY_BATCHES, str(self._ends).lower())
         writer = self._writer().trigger(**trigger) if trigger else self._writer()
-        before: Any = session.sparkContext.getLocalProperty(_POOL)
-        session.sparkContext.setLocalProperty(_POOL, f"eventide {self.name}")
-        try:
-            return writer.start()
-        finally:
-            session.sparkContext.setLocalProperty(_POOL, before)
+        return start_query(
+            self.compiled.frame.sparkSession,
+            writer,
+            f"eventide {self.name}",
+            ends=self._ends,
+            evaluates_rows=self.compiled.evaluates_rows,
+        )
 
     def take_tables(self) -> None:
         """Let what follows find the newest versions of tables: a running query changes to them when a batch ends."""
