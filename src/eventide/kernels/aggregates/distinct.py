@@ -9,7 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.aggregates.base import Aggregate, present
-from eventide.kernels.vector.columns import Ints, combined_rank, dense_rank, list_parts, lists, normalised, typed, whole
+from eventide.kernels.vector.columns import (
+    Ints,
+    combined_rank,
+    dense_rank,
+    first_of_each,
+    list_parts,
+    lists,
+    normalised,
+    typed,
+    whole,
+)
 from eventide.kernels.vector.grouping import Segments, group_rows
 
 
@@ -85,7 +95,8 @@ def folded_lists(aggregate: Aggregate, group: Ints, inputs: list[pa.Array], coun
 
 def sets(group: Ints, values: pa.Array, count: int, kind: pa.DataType) -> pa.Array:
     """One sorted list of distinct values per group."""
-    _, first = np.unique(combined_rank([group, dense_rank(values)], len(group)), return_index=True)
+    number = combined_rank([group, dense_rank(values)], len(group))
+    first = first_of_each(number, int(number.max(initial=-1)) + 1)
     offsets = np.concatenate(([0], np.cumsum(np.bincount(group[first], minlength=count))))
     return lists(offsets, values.take(pa.array(first)), pa.list_(kind))
 

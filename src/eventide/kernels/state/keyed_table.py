@@ -196,9 +196,9 @@ class KeyedTable:
         """
         table = kept
         if changed.num_rows:
-            changed = changed.take(pa.array(_order(changed)))
             table = pa.concat_tables([kept, changed])
-            table = table.take(pa.array(np.argsort(ints(table, HASH), kind="stable")))
+            in_turn = np.concatenate((np.arange(kept.num_rows), kept.num_rows + _order(changed)))
+            table = table.take(pa.array(in_turn[np.argsort(ints(table, HASH)[in_turn], kind="stable")]))
         table = table.combine_chunks()
         numbers = _buckets(ints(table, HASH), directory.bits)
         bounds = np.searchsorted(numbers, np.append(buckets, NEVER))
