@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eventide.kernels.logic.rank import SortKey, ranks, sort_rank
-from eventide.kernels.vector.columns import combined_rank, kinds, numbered, order_by
+from eventide.kernels.vector.columns import combined_rank, in_one_number, kinds, numbered, order_by
 from eventide.kernels.vector.matching import hashes_of, key_numbers
 
 SMALL, LARGE = st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1)
@@ -82,3 +82,10 @@ def test_ranks_of_several_columns_sort_by_the_first() -> None:
     most, least = np.iinfo(np.int64).max, np.iinfo(np.int64).min
     found = ranks([np.array([most, least, most]), np.array([least, most, least + 1])], 3)
     assert found.tolist() == [1, 0, 2]
+
+
+def test_numbers_that_do_not_fit_into_one_are_not_put_into_one() -> None:
+    near, far = np.array([5, 7, 6]), np.array([0, 1 << 61, 1])
+    assert in_one_number([near, far]) is None
+    fitting = in_one_number([near, np.array([-3, 4, 1 << 40])])
+    assert fitting is not None and np.argsort(fitting).tolist() == [0, 2, 1]

@@ -25,6 +25,7 @@ from eventide.kernels.vector.columns import (
     column,
     combined_rank,
     dense_rank,
+    in_one_number,
     ints,
     numbered,
     timestamps,
@@ -221,7 +222,10 @@ class Ranked(StatefulKernel[_Buffer]):
 
 def ranks(columns: list[Ints], count: int) -> Ints:
     """Numbers that sort rows by several columns of numbers, the first being the most significant."""
-    return columns[0] if len(columns) == 1 else combined_rank([numbered(rank) for rank in columns], count)
+    if len(columns) == 1:
+        return columns[0]
+    code = in_one_number(columns) if columns else None
+    return combined_rank([numbered(rank) for rank in columns], count) if code is None else code
 
 
 def sort_rank(rows: pa.Table, key: SortKey) -> Ints:

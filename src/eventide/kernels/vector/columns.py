@@ -81,20 +81,28 @@ def numbered(values: Ints) -> Ints:
     return (np.cumsum(is_there) - 1)[values - least]
 
 
+def in_one_number(columns: Sequence[Ints]) -> Ints | None:
+    """Numbers that sort as several columns of them do, the first being the most significant; None if such would be too
+    large.
+    """
+    if len(columns[0]) == 0:
+        return columns[0]
+    least = [int(values.min()) for values in columns]
+    spans = [int(values.max()) - low + 1 for values, low in zip(columns, least, strict=True)]
+    if math.prod(spans) >= 1 << 62:
+        return None
+    code = np.zeros(len(columns[0]), np.int64)
+    for values, low, span in zip(columns, least, spans, strict=True):
+        code = code * span + (values - low)
+    return code
+
+
 def order_by(columns: Sequence[Ints]) -> Ints:
     """The order of rows by several columns of numbers, the first being the most significant, then as they come. If all
     fit into one number, sorting that is several times as fast.
     """
-    if len(columns[0]) == 0:
-        return np.empty(0, np.int64)
-    least = [int(values.min()) for values in columns]
-    spans = [int(values.max()) - low + 1 for values, low in zip(columns, least, strict=True)]
-    if math.prod(spans) >= 1 << 62:
-        return np.lexsort(columns[::-1])
-    code = np.zeros(len(columns[0]), np.int64)
-    for values, low, span in zip(columns, least, spans, strict=True):
-        code = code * span + (values - low)
-    return np.argsort(code, kind="stable")
+    code = in_one_number(columns)
+    return np.lexsort(columns[::-1]) if code is None else np.argsort(code, kind="stable")
 
 
 def typed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
