@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.aggregates.base import Aggregate, present
+from eventide.kernels.aggregates.basic import Count
 from eventide.kernels.vector.columns import (
     Ints,
     combined_rank,
@@ -53,6 +54,8 @@ class Distinct(Aggregate):
         return [sets(group, values, groups.count, self._value)]
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        if isinstance(self._inner, Count):  # of values none of which is NULL
+            return typed(pc.fill_null(pc.list_value_length(states[0]), 0), self.spec.result_type)
         group, values = exploded(states[0], np.arange(len(states[0])))
         inputs = [values] if len(self.spec.input_types) == 1 else [whole(part) for part in values.flatten()]
         return folded_lists(self._inner, group, inputs, len(states[0]))
