@@ -9,7 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.kernels.aggregates.base import Aggregate, present
-from eventide.kernels.vector.columns import Ints, combined_rank, dense_rank, list_parts, lists, normalised, typed, whole
+from eventide.kernels.aggregates.basic import Count
+from eventide.kernels.vector.columns import (
+    Ints,
+    combined_rank,
+    dense_rank,
+    first_of_each,
+    list_parts,
+    lists,
+    normalised,
+    typed,
+    whole,
+)
 from eventide.kernels.vector.grouping import Segments, group_rows
 
 
@@ -43,6 +54,8 @@ class Distinct(Aggregate):
         return [sets(group, values, groups.count, self._value)]
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        if isinstance(self._inner, Count):  # of values none of which is NULL
+            return typed(pc.fill_null(pc.list_value_length(states[0]), 0), self.spec.result_type)
         group, values = exploded(states[0], np.arange(len(states[0])))
         inputs = [values] if len(self.spec.input_types) == 1 else [whole(part) for part in values.flatten()]
         return folded_lists(self._inner, group, inputs, len(states[0]))
@@ -85,7 +98,8 @@ def folded_lists(aggregate: Aggregate, group: Ints, inputs: list[pa.Array], coun
 
 def sets(group: Ints, values: pa.Array, count: int, kind: pa.DataType) -> pa.Array:
     """One sorted list of distinct values per group."""
-    _, first = np.unique(combined_rank([group, dense_rank(values)], len(group)), return_index=True)
+    number = combined_rank([group, dense_rank(values)], len(group))
+    first = first_of_each(number, int(number.max(initial=-1)) + 1)
     offsets = np.concatenate(([0], np.cumsum(np.bincount(group[first], minlength=count))))
     return lists(offsets, values.take(pa.array(first)), pa.list_(kind))
 

@@ -21,7 +21,7 @@ from eventide.kernels.joins.sides import ARRIVAL, Fresh, Side, Taking
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import HASH, NEVER, BucketRows, Directory, KeyedTable, Summary
 from eventide.kernels.stateful_kernel import StatefulKernel
-from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints
+from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, distinct, ints
 from eventide.kernels.vector.matching import Questions, candidates
 from eventide.kernels.vector.pairing import paired
 from eventide.plan.joins import AnyTime
@@ -128,6 +128,10 @@ class ChangeJoin(StatefulKernel[list[Directory]]):
             output.events[f"{self._sides[side].name}_rows"] += fresh[side].rows.num_rows
             self._give_keyless(side, fresh[side], ops[side], changes)
         able = [np.flatnonzero(~each.keyless) for each in fresh]
+        if self._only_adds:
+            self._add([_with_partners(each.able) for each in fresh], changes, state, store, output)
+            self._emit(changes, output)
+            return
         hashes = np.concatenate([ints(each.rows, HASH)[some] for each, some in zip(fresh, able, strict=True)])
         if len(hashes):
             rows = [
@@ -139,6 +143,32 @@ class ChangeJoin(StatefulKernel[list[Directory]]):
                 found = rows[side].found
                 self._tables[side].write(found.buckets, found.others, rows[side].now, state[side], store)
         self._emit(changes, output)
+
+    @property
+    def _only_adds(self) -> bool:
+        """Whether pairs are all that comes out, and none is ever taken back: nobody asks how many partners a row has,
+        and rows that are kept stay as they are.
+        """
+        return self._kind is JoinKind.INNER and self._spec.changes == (None, None)
+
+    def _add(
+        self, added: list[pa.Table], changes: _Changes, state: list[Directory], store: Store, output: Output
+    ) -> None:
+        """Find the pairs of new rows with those that are kept and with each other. Only rows with their keys are read,
+        and none are written again.
+        """
+        held = []
+        for table, directory, mine, other in zip(self._tables, state, added, reversed(added), strict=True):
+            asked = ints(other, HASH)
+            table.make_room(max(mine.num_rows, len(distinct(asked))), directory, store)
+            held.append(table.look_up(asked, directory, store))
+        right = pa.concat_tables([held[1], added[1]]).combine_chunks()
+        for mine, theirs in ((added[0], right), (held[0], added[1])):
+            for found in self._matches(mine, theirs):
+                self._take_pairs(found, changes.plus)
+                output.events["pairs"] += len(found.left_at)
+        for table, directory, rows in zip(self._tables, state, added, strict=True):
+            table.add(rows, directory, store)
 
     def _ops(self, side: int, fresh: Fresh, batch: Batch) -> Ints:
         """The op of each row of a side, in the order of `fresh`."""
@@ -168,8 +198,7 @@ class ChangeJoin(StatefulKernel[list[Directory]]):
         """What a batch makes of the rows that are kept of a side."""
         found = self._tables[side].find(hashes, directory, store)
         held = found.asked
-        rows = fresh.rows.take(pa.array(able)).append_column(_PARTNERS, pa.array(np.zeros(len(able), np.int64)))
-        ops = ops[able]
+        rows, ops = _with_partners(fresh.able), ops[able]
         added, taken = rows.filter(pa.array(ops > 0)), rows.filter(pa.array(ops < 0))
         stays, is_new = np.ones(held.num_rows, np.bool_), np.ones(added.num_rows, np.bool_)
         if taken.num_rows:
@@ -254,6 +283,10 @@ class ChangeJoin(StatefulKernel[list[Directory]]):
                 if table.num_rows:
                     ops = pa.repeat(pa.scalar(op, pa.int32()), table.num_rows)
                     output.main.append(table.append_column(pa.field(CHANGE, pa.int32()), ops))
+
+
+def _with_partners(rows: pa.Table) -> pa.Table:
+    return rows.append_column(_PARTNERS, pa.array(np.zeros(rows.num_rows, np.int64)))
 
 
 def _without(table: pa.Table, places: Ints) -> pa.Table:

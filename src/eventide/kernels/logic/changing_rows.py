@@ -14,8 +14,9 @@ from eventide.kernels.contract import SEQ, TS, USED, Output, Store
 from eventide.kernels.logic.keyed_kernel import KeyedKernel
 from eventide.kernels.state.codec import Codec
 from eventide.kernels.state.keyed_table import HASH, NEVER, START, Directory, KeyedTable, Summary, hashes_of
-from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, typed
-from eventide.kernels.vector.pairing import paired
+from eventide.kernels.vector.columns import Ints, Mask, column, ints, typed
+from eventide.kernels.vector.matching import key_numbers
+from eventide.kernels.vector.pairing import paired_rows
 
 TOLD = "told"  # the time with which the row was emitted
 _NEWEST = "newest"  # the time of the newest row of the partition
@@ -44,6 +45,23 @@ class KeptRows:
     ttl: int | None
 
 
+@dataclass(frozen=True)
+class Change:
+    """What a batch is about: `rows` are the first `held`, kept until now, and those that it brought, in the order of
+    arrival within each partition; `partition` has a number for each, the same for those of one. `left` are the places
+    of the rows that are there now, which is all but those that were taken back, and what took them back.
+    """
+
+    rows: pa.Table
+    held: int
+    partition: Ints
+    left: Ints
+
+    @property
+    def before(self) -> pa.Table:
+        return self.rows.slice(0, self.held)
+
+
 class ChangingRows(KeyedKernel):
     """`extra` are columns for what was emitted of a row: NULL until it was."""
 
@@ -54,8 +72,12 @@ class ChangingRows(KeyedKernel):
         super().__init__(inputs, KeyedTable("rows", self._schema, fingerprint, self._summary))
 
     @abstractmethod
-    def _emitted(self, held: pa.Table, rows: pa.Table, output: Output) -> pa.Table:
-        """Emit what changes when `rows` take the place of `held`; what to keep of them."""
+    def _emitted(self, change: Change, output: Output) -> pa.Table:
+        """Emit what changes; what to keep of the rows that are left."""
+
+    def _worth_keeping(self, rows: pa.Table, partition: Ints) -> Ints:
+        """The places, ascending, of those rows of a batch that can make a difference."""
+        return np.arange(rows.num_rows)
 
     def _summary(self, table: pa.Table) -> Summary:
         nothing = np.zeros(table.num_rows, np.int64)
@@ -75,63 +97,65 @@ class ChangingRows(KeyedKernel):
 
     def _take(self, rows: pa.Table, watermark: int | None, directory: Directory, store: Store, output: Output) -> None:
         output.counts[USED] += rows.num_rows
-        rows = rows.take(pa.array(np.argsort(ints(rows, SEQ), kind="stable")))
-        fresh = self._fresh(rows, store)
+        seq = ints(rows, SEQ)
+        if not (seq[1:] > seq[:-1]).all():
+            rows = rows.take(pa.array(np.argsort(seq, kind="stable")))
+        fresh, is_taken = self._fresh(rows, store)
         found = self._table.find(ints(fresh, HASH), directory, store)
-        held = found.asked
-        added, taken = fresh, fresh.slice(0, 0)
-        if self._kept.changes is not None:
-            is_added = ints(rows, self._kept.changes) > 0
-            added, taken = fresh.filter(pa.array(is_added)), fresh.filter(pa.array(~is_added))
-        left = self._with_newest(self._without(pa.concat_tables([held, added]), taken, output), held, fresh)
-        kept = self._emitted(held, left, output)
+        both = pa.concat_tables([found.asked, fresh])
+        partition = key_numbers(ints(both, HASH), [column(both, name) for name in self._kept.partition])
+        both = with_values(both, _NEWEST, _newest(partition, ints(both, _NEWEST)))
+        left = self._left(both, np.append(np.zeros(found.asked.num_rows, np.bool_), is_taken), output)
+        kept = self._emitted(Change(both, found.asked.num_rows, partition, left), output)
         self._table.write(found.buckets, found.others, kept, directory, store)
 
-    def _fresh(self, rows: pa.Table, store: Store) -> pa.Table:
-        count, ts = rows.num_rows, ints(rows, TS)
-        values = {name: typed(column(rows, name), kind) for name, kind in self._kept.types}
+    def _fresh(self, rows: pa.Table, store: Store) -> tuple[pa.Table, Mask]:
+        """The rows of a batch as they are kept, and which of them take others back."""
+        count, changes = rows.num_rows, self._kept.changes
+        values = pa.table({name: typed(column(rows, name), kind) for name, kind in self._kept.types})
+        keys = [column(values, name) for name in self._kept.partition]
+        hashes = hashes_of(keys, count)
+        partition = key_numbers(hashes, keys)
+        newest = _newest(partition, ints(rows, TS))
+        chosen = self._worth_keeping(values, partition)
+        ts = ints(rows, TS)[chosen]
+        status = {START: self._arrived(count, store) + chosen, HASH: hashes[chosen], TS: ts, TOLD: ts}
+        status[_NEWEST] = newest[chosen]
+        columns = [pa.array(status[field.name], field.type) for field in _STATUS]
+        nothing = [pa.nulls(len(chosen), field.type) for field in self._extra]
+        kept = values if len(chosen) == count else values.take(pa.array(chosen))
+        is_taken = np.zeros(count, np.bool_) if changes is None else ints(rows, changes) <= 0
+        return pa.Table.from_arrays([*columns, *nothing, *kept.columns], schema=self._schema), is_taken[chosen]
+
+    def _arrived(self, more: int, store: Store) -> int:
+        """How many rows had come before these, which are counted with it."""
         blobs = store.read(_META, 0)
         arrived = int(ints(self._counter.decode(blobs[0]), "arrived")[0]) if blobs else 0
-        counted = pa.Table.from_pydict({"arrived": [arrived + count]}, schema=_COUNTER)
+        counted = pa.Table.from_pydict({"arrived": [arrived + more]}, schema=_COUNTER)
         store.replace(_META, 0, self._counter.encode(counted))
-        status: dict[str, Ints] = {
-            START: np.arange(arrived, arrived + count),
-            HASH: hashes_of([values[name] for name in self._kept.partition], count),
-            **dict.fromkeys((TS, _NEWEST, TOLD), ts),
-        }
-        columns = [pa.array(status[field.name], field.type) for field in _STATUS]
-        nothing = [pa.nulls(count, field.type) for field in self._extra]
-        return pa.Table.from_arrays([*columns, *nothing, *values.values()], schema=self._schema)
+        return arrived
 
-    def _without(self, rows: pa.Table, taken: pa.Table, output: Output) -> pa.Table:
+    def _left(self, rows: pa.Table, is_taken: Mask, output: Output) -> Ints:
         """The rows without those that are taken back, of equal ones the first; one that is not there is not missed."""
-        if taken.num_rows == 0:
-            return rows
-        both = pa.concat_tables([rows, taken])
-        kinds = self._kinds(both, (TS, *(name for name, _ in self._kept.types)))
-        goes, found = paired(kinds[: rows.num_rows], kinds[rows.num_rows :])
-        output.events["not_there_to_take_back"] += taken.num_rows - len(found)
-        keep = np.ones(rows.num_rows, np.bool_)
-        keep[goes] = False
-        return rows.filter(pa.array(keep))
-
-    def _kinds(self, table: pa.Table, names: tuple[str, ...]) -> Ints:
-        """A number for each row that is the same for rows that are equal in these columns."""
-        return combined_rank([dense_rank(column(table, name)) for name in names], table.num_rows)
-
-    def _with_newest(self, left: pa.Table, held: pa.Table, fresh: pa.Table) -> pa.Table:
-        everything = pa.concat_tables([left, held, fresh])
-        kinds = self._kinds(everything, self._kept.partition)
-        newest = np.full(int(kinds.max(initial=0)) + 1, np.iinfo(np.int64).min)
-        np.maximum.at(newest, kinds, ints(everything, _NEWEST))
-        at = left.schema.get_field_index(_NEWEST)
-        return left.set_column(at, left.schema.field(at), pa.array(newest[kinds[: left.num_rows]]))
+        there, taken = np.flatnonzero(~is_taken), np.flatnonzero(is_taken)
+        if len(taken) == 0:
+            return there
+        goes, found = paired_rows(rows, there, taken, (TS, *dict(self._kept.types)))
+        output.events["not_there_to_take_back"] += len(taken) - len(found)
+        return np.delete(there, goes)
 
     def _give_out(self, until: int, directory: Directory, store: Store, output: Output) -> None:
         """Nothing: every change has been emitted with its batch."""
 
     def _gauges(self, directory: Directory) -> dict[str, int]:
         return {"buffer_size": int(directory.rows.sum())}
+
+
+def _newest(partition: Ints, times: Ints) -> Ints:
+    """For each row the newest time in its partition."""
+    newest = np.full(int(partition.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(newest, partition, times)
+    return newest[partition]
 
 
 def with_values(table: pa.Table, name: str, values: Ints | pa.Array) -> pa.Table:

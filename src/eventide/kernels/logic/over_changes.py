@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from eventide.kernels.aggregates import AggregateSpec, Aggregation
 from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, Output
-from eventide.kernels.logic.changing_rows import TOLD, ChangingRows, KeptRows, all_but, with_values
+from eventide.kernels.logic.changing_rows import TOLD, Change, ChangingRows, KeptRows, all_but, with_values
 from eventide.kernels.logic.rank import SortKey, ranks, sort_rank
 from eventide.kernels.logic.row_spec import AlikeUnderEveryText
 from eventide.kernels.state.keyed_table import HASH, START
 from eventide.kernels.state.range_tree import merged_ranges
-from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
+from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps
 from eventide.kernels.vector.intervals import last_at_or_before
-from eventide.kernels.vector.pairing import paired
+from eventide.kernels.vector.pairing import paired_rows
 from eventide.plan.windows import Frame, RangeFrame, RowsFrame
 
 _FRAME = "frame"
@@ -77,13 +77,12 @@ class OverChanges(ChangingRows):
         kept = KeptRows(spec.partition, spec.types, spec.changes, spec.ttl)
         super().__init__(kept, spec.results, spec.fingerprint(), len(spec.sources))
 
-    def _emitted(self, held: pa.Table, rows: pa.Table, output: Output) -> pa.Table:
-        rows = self._with_results(rows)
+    def _emitted(self, change: Change, output: Output) -> pa.Table:
+        rows, held = self._with_results(change.rows.take(pa.array(change.left))), change.before
         before = held.take(pa.array(np.lexsort((ints(held, START), ints(held, HASH)))))
         both = pa.concat_tables([before, rows])
         shown = (*self._spec.partition, *self._spec.shown, *(field.name for field in self._spec.results))
-        kinds = self._kinds(both, shown)
-        old, new = paired(kinds[: before.num_rows], kinds[before.num_rows :])
+        old, new = paired_rows(both, np.arange(before.num_rows), before.num_rows + np.arange(rows.num_rows), shown)
         told = ints(rows, TS).copy()
         told[new] = ints(before, TOLD)[old]
         self._emit(before, all_but(old, before.num_rows), -1, ints(before, TOLD), output)
@@ -92,7 +91,7 @@ class OverChanges(ChangingRows):
 
     def _with_results(self, rows: pa.Table) -> pa.Table:
         """The rows by partition and order, with the aggregates over their frames."""
-        group = self._kinds(rows, self._spec.partition)
+        group = combined_rank([dense_rank(column(rows, name)) for name in self._spec.partition], rows.num_rows)
         value = ranks([sort_rank(rows, key) for key in self._spec.order], rows.num_rows)
         order = np.lexsort((ints(rows, START), value, group))
         rows, group, value = rows.take(pa.array(order)).combine_chunks(), group[order], value[order]

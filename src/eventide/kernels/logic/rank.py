@@ -19,7 +19,18 @@ from eventide.kernels.state.past import NO_PAST, Past, StateLayout
 from eventide.kernels.state.time_log import TimeLog
 from eventide.kernels.state.waiting_rows import check_types, earlier_rows, parts_of
 from eventide.kernels.stateful_kernel import StatefulKernel
-from eventide.kernels.vector.columns import Ints, Mask, column, combined_rank, dense_rank, ints, timestamps, typed
+from eventide.kernels.vector.columns import (
+    Ints,
+    Mask,
+    column,
+    combined_rank,
+    dense_rank,
+    in_one_number,
+    ints,
+    numbered,
+    timestamps,
+    typed,
+)
 from eventide.kernels.windows.row_windows import BOUND_FIELDS, bound_columns, last_moment_begun, windows_of_rows
 from eventide.plan.modes import RankFunction
 from eventide.plan.windows import Calendar, PanedWindow
@@ -210,16 +221,23 @@ class Ranked(StatefulKernel[_Buffer]):
 
 
 def ranks(columns: list[Ints], count: int) -> Ints:
-    """The rank of rows by several columns of numbers, the first being the most significant."""
-    return combined_rank([np.unique(rank, return_inverse=True)[1] for rank in columns], count)
+    """Numbers that sort rows by several columns of numbers, the first being the most significant."""
+    if len(columns) == 1:
+        return columns[0]
+    code = in_one_number(columns) if columns else None
+    return combined_rank([numbered(rank) for rank in columns], count) if code is None else code
 
 
 def sort_rank(rows: pa.Table, key: SortKey) -> Ints:
-    """Numbers that sort as the column should; a NULL comes with rank 0."""
-    rank = dense_rank(column(rows, key.column))
-    is_null = rank == 0
-    ordered = -rank if key.descending else rank
-    return np.where(is_null, np.iinfo(np.int64).min if key.nulls_first else np.iinfo(np.int64).max, ordered)
+    """Numbers that sort as the column should."""
+    values = column(rows, key.column)
+    if values.null_count == 0 and (pa.types.is_integer(values.type) or pa.types.is_timestamp(values.type)):
+        plain: Ints = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return ~plain if key.descending else plain
+    rank = dense_rank(values)  # of a NULL 0
+    most = int(rank.max(initial=0)) + 1
+    ordered = most - rank if key.descending else rank
+    return np.where(rank == 0, 0 if key.nulls_first else most, ordered)
 
 
 def _latest(flags: Mask, number: Ints) -> Ints:

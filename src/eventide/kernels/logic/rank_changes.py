@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from eventide.kernels.contract import CHANGE, ROWTIME, TS, Gauges, Output
-from eventide.kernels.logic.changing_rows import TOLD, ChangingRows, KeptRows, all_but, with_values
+from eventide.kernels.logic.changing_rows import TOLD, Change, ChangingRows, KeptRows, all_but, with_values
 from eventide.kernels.logic.rank import PLACE, SortKey, places, ranks, sort_rank
 from eventide.kernels.logic.row_spec import AlikeUnderEveryText
 from eventide.kernels.state.keyed_table import HASH, START
-from eventide.kernels.vector.columns import Ints, Mask, column, ints, timestamps
-from eventide.kernels.vector.pairing import paired
+from eventide.kernels.vector.columns import Ints, column, combined_rank, dense_rank, ints, order_by, timestamps
+from eventide.kernels.vector.pairing import paired_rows
 from eventide.plan.modes import RankFunction
 
 
@@ -75,46 +75,64 @@ class RankChanges(ChangingRows):
         kept = KeptRows(spec.partition, spec.types, spec.changes, spec.ttl)
         super().__init__(kept, (pa.field(PLACE, pa.int32()),), spec.fingerprint(), len(spec.sources))
 
-    def _emitted(self, held: pa.Table, rows: pa.Table, output: Output) -> pa.Table:
-        return self._told(held, self._ranked(rows), output)
+    def _worth_keeping(self, rows: pa.Table, partition: Ints) -> Ints:
+        """Of rows that are never taken back only the best of a batch can be among the best of all."""
+        if self._spec.changes is not None:
+            return super()._worth_keeping(rows, partition)
+        order, place = self._ranked(rows, np.arange(rows.num_rows), partition)
+        return np.sort(order[place <= self._spec.last])
 
-    def _ranked(self, rows: pa.Table) -> tuple[pa.Table, Ints]:
-        """The rows that are kept, by partition and place, and their places."""
-        spec, count = self._spec, rows.num_rows
-        group = self._kinds(rows, spec.partition)
-        value = ranks([sort_rank(rows, key) for key in spec.order], count)
-        arrival = ints(rows, START)
-        order = np.lexsort((-arrival if spec.latest_first else arrival, value, group))
-        found = places(spec.function, group[order], value[order])
+    def _ranked(self, rows: pa.Table, some: Ints, partition: Ints) -> tuple[Ints, Ints]:
+        """These rows, which are in the order of arrival, by partition and place; and their places."""
+        spec = self._spec
+        value, group = ranks([sort_rank(rows, key) for key in spec.order], rows.num_rows)[some], partition[some]
+        if spec.latest_first:
+            order = len(some) - 1 - order_by([group[::-1], value[::-1]])
+        else:
+            order = order_by([group, value])
+        return some[order], places(spec.function, group[order], value[order])
+
+    def _emitted(self, change: Change, output: Output) -> pa.Table:
+        spec, rows = self._spec, change.rows
+        kept, place = self._ranked(rows, change.left, change.partition)
         if spec.changes is None:
-            order, found = order[found <= spec.last], found[found <= spec.last]
-        return rows.take(pa.array(order)), found
+            kept, place = kept[place <= spec.last], place[place <= spec.last]
+        is_told = (place >= spec.first) & (place <= spec.last)
+        told = np.full(rows.num_rows, 0)
+        told[kept[is_told]] = place[is_told]
+        times = self._tell(change, kept[is_told], told, output)
+        rows = with_values(rows, PLACE, pa.array(told, pa.int32(), mask=told == 0))
+        return with_values(rows, TOLD, times).take(pa.array(kept))
 
-    def _told(self, held: pa.Table, ranked: tuple[pa.Table, Ints], output: Output) -> pa.Table:
-        """Tell what changed; the rows with what was told of them."""
-        rows, place = ranked
-        place = np.where((place >= self._spec.first) & (place <= self._spec.last), place, 0)
-        before = held.filter(column(held, PLACE).is_valid())
-        before = before.take(pa.array(np.lexsort((ints(before, START), ints(before, PLACE), ints(before, HASH)))))
-        now = np.flatnonzero(place)
-        after = with_values(rows.take(pa.array(now)), PLACE, place[now])
-        both = pa.concat_tables([before, after])
-        kinds = self._kinds(
-            both, (*self._spec.partition, *self._spec.shown, *([PLACE] if self._spec.shows_place else []))
-        )
-        old, new = paired(kinds[: before.num_rows], kinds[before.num_rows :])
-        told = ints(rows, TS).copy()
-        told[now[new]] = ints(before, TOLD)[old]
-        self._emit(before, all_but(old, before.num_rows), -1, ints(before, TOLD), output)
-        self._emit(after, all_but(new, after.num_rows), 1, ints(after, TS), output)
-        emitted = pa.array(place, pa.int32(), mask=place == 0)
-        return with_values(with_values(rows, PLACE, emitted), TOLD, told)
+    def _tell(self, change: Change, now: Ints, place: Ints, output: Output) -> Ints:
+        """Emit what is no longer told, and what is told now; the time with which each row was told."""
+        spec, rows = self._spec, change.rows
+        told_place = column(rows, PLACE).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        before = np.flatnonzero(told_place)
+        before = before[np.lexsort((ints(rows, START)[before], told_place[before], ints(rows, HASH)[before]))]
+        kinds = [change.partition[before], change.partition[now]]
+        if spec.shows_place:
+            most = spec.last + 1
+            kinds = [kinds[0] * most + told_place[before], kinds[1] * most + place[now]]
+        old, new = paired_rows(rows, before, now, spec.shown, (kinds[0], kinds[1]))
+        was_told = ints(rows, TOLD)
+        times = ints(rows, TS).copy()
+        times[now[new]] = was_told[before[old]]
+        self._emit(rows, before[all_but(old, len(before))], -1, was_told, told_place, output)
+        come = now[all_but(new, len(now))]
+        self._emit(rows, self._by_partition(rows, come), 1, ints(rows, TS), place, output)
+        return times
 
-    def _emit(self, rows: pa.Table, chosen: Mask, op: int, times: Ints, output: Output) -> None:
-        if not chosen.any():
+    def _by_partition(self, rows: pa.Table, some: Ints) -> Ints:
+        """Rows that are in the order of their places, partition after partition."""
+        keys = [dense_rank(column(rows, name).take(pa.array(some))) for name in self._spec.partition]
+        return some[order_by([combined_rank(keys, len(some))])]
+
+    def _emit(self, rows: pa.Table, chosen: Ints, op: int, times: Ints, place: Ints, output: Output) -> None:
+        if len(chosen) == 0:
             return
-        rows, times = rows.filter(pa.array(chosen)), times[chosen]
-        users = [column(rows, packed) for _, packed in self._spec.originals]
-        change = pa.repeat(pa.scalar(op, pa.int32()), rows.num_rows)
-        columns = [*users, column(rows, PLACE), change, timestamps(times)]
+        at = pa.array(chosen)
+        users = [column(rows, packed).take(at) for _, packed in self._spec.originals]
+        change = pa.repeat(pa.scalar(op, pa.int32()), len(chosen))
+        columns = [*users, pa.array(place[chosen], pa.int32()), change, timestamps(times[chosen])]
         output.main.append(pa.Table.from_arrays(columns, schema=self._spec.main_schema))

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eventide.kernels.contract import Store
 from eventide.kernels.state.codec import Codec, Earlier, unchanged
-from eventide.kernels.vector.columns import Ints, distinct, ints, ties_broken
+from eventide.kernels.vector.columns import Ints, Mask, distinct, ints, ties_broken
 from eventide.kernels.vector.hashing import hash_rows
 from eventide.kernels.vector.intervals import by_group_and_time
 
@@ -37,8 +37,10 @@ GROUP_STATUS = (
 CLEAN, WAITING, CHANGED = 0, 1, 2  # unchanged since it was emitted; changed since; changed in this very batch
 NEVER = np.iinfo(np.int64).max
 
-_LARGE_PART = 16  # who asks for more than one row in so many touches every bucket, however small it is
+_LARGE_PART = 128  # who asks for more than one key per so many rows touches every bucket, however small it is
 _COARSER = 8  # so many times larger are buckets as long as everybody does
+_GROWTH = 2  # bits that they may lack meanwhile: it costs as much to spread all rows anew as it gains
+_MOST_BLOBS = 8  # of a bucket to which rows are only added
 
 _BITS, _BUCKET, _WINDOW, _FLUSHED = 0, 1, 2, 3
 _DIRECTORY_SCHEMA = pa.schema(
@@ -169,24 +171,69 @@ class KeyedTable:
     def find(self, hashes: Ints, directory: Directory, store: Store) -> BucketRows:
         """What is held for keys with these hashes, in buckets of a size that leaves room for a row for each."""
         wanted = distinct(hashes)
-        self._make_room(len(wanted), directory, store)
+        self.make_room(len(wanted), directory, store)
         buckets = distinct(_buckets(wanted, directory.bits))
         table = self.read(buckets, directory, store)
-        held = ints(table, HASH)
-        hit = wanted[np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)] == held
+        hit = _hit(table, wanted)
         return BucketRows(buckets, table.filter(pa.array(hit)), table.filter(pa.array(~hit)))
+
+    def look_up(self, hashes: Ints, directory: Directory, store: Store) -> pa.Table:
+        """What is held for keys with these hashes, for who will not write it back; sorted by hash and start."""
+        if len(hashes) == 0:
+            return self._codec.schema.empty_table()
+        wanted = distinct(hashes)
+        buckets = distinct(_buckets(wanted, directory.bits))
+        tables = [table.filter(pa.array(_hit(table, wanted))) for table in self._blobs(buckets, directory, store)]
+        return _in_order(pa.concat_tables([self._codec.schema.empty_table(), *tables]))
+
+    def add(self, rows: pa.Table, directory: Directory, store: Store) -> None:
+        """Put rows beside those that are held, without reading these; there should be room for them."""
+        if rows.num_rows == 0:
+            return
+        rows = rows.take(pa.array(_order(rows))).combine_chunks()
+        numbers = _buckets(ints(rows, HASH), directory.bits)
+        buckets = distinct(numbers)
+        bounds = np.append(np.searchsorted(numbers, buckets), len(numbers))
+        for bucket, start, end in zip(buckets.tolist(), bounds.tolist(), bounds[1:].tolist(), strict=False):
+            self._append(bucket, rows.slice(start, end - start), directory, store)
+        self._sum_up_more(buckets, bounds[:-1], self._summary(rows), directory)
+        directory.rows[buckets] += np.diff(bounds)
+
+    def _append(self, bucket: int, rows: pa.Table, directory: Directory, store: Store) -> None:
+        unsaved = directory.unsaved.get(bucket)
+        if unsaved is not None:
+            directory.unsaved[bucket] = _in_order(pa.concat_tables([unsaved, rows]))
+        elif store.append(self._space, bucket, self._codec.encode(rows)) > _MOST_BLOBS:
+            directory.unsaved[bucket] = self.read(np.array([bucket]), directory, store)
+
+    def _sum_up_more(self, buckets: Ints, starts: Ints, rows: Summary, directory: Directory) -> None:
+        """What the directory says of buckets that get these rows, too."""
+        directory.changed = True
+        is_new = directory.rows[buckets] == 0
+        for held, more, reduction in (
+            (directory.due, rows.due, self._due),
+            (directory.waiting, rows.waiting, self._waiting),
+            (directory.gone, rows.gone, np.add),
+        ):
+            found = reduction.reduceat(more, starts)
+            held[buckets] = np.where(is_new, found, reduction(held[buckets], found))
 
     def read(self, buckets: Ints, directory: Directory, store: Store) -> pa.Table:
         """All rows of some ascending buckets, sorted by hash and start."""
-        full = buckets[directory.rows[buckets] > 0].tolist()
-        if not directory.unsaved:
-            return self._codec.decode_all(blob for bucket in full for blob in store.read(self._space, bucket))
-        tables = [self._codec.schema.empty_table(), *(self._bucket(bucket, directory, store) for bucket in full)]
-        return pa.concat_tables(tables).combine_chunks()
+        blobs = self._blobs(buckets, directory, store)
+        table = pa.concat_tables([self._codec.schema.empty_table(), *blobs])
+        return table if len(blobs) <= np.count_nonzero(directory.rows[buckets]) else _in_order(table)
 
-    def _bucket(self, bucket: int, directory: Directory, store: Store) -> pa.Table:
-        unsaved = directory.unsaved.get(bucket)
-        return self._codec.decode_all(store.read(self._space, bucket)) if unsaved is None else unsaved
+    def _blobs(self, buckets: Ints, directory: Directory, store: Store) -> list[pa.Table]:
+        """The rows of some buckets, blob by blob."""
+        tables = []
+        for bucket in buckets[directory.rows[buckets] > 0].tolist():
+            unsaved = directory.unsaved.get(bucket)
+            if unsaved is None:
+                tables += [self._codec.decode(blob) for blob in store.read(self._space, bucket)]
+            else:
+                tables.append(unsaved)
+        return tables
 
     def write(self, buckets: Ints, kept: pa.Table, changed: pa.Table, directory: Directory, store: Store) -> None:
         """Replace all rows of some ascending buckets with these rows, all of which must belong to those buckets. They
@@ -196,9 +243,9 @@ class KeyedTable:
         """
         table = kept
         if changed.num_rows:
-            changed = changed.take(pa.array(_order(changed)))
             table = pa.concat_tables([kept, changed])
-            table = table.take(pa.array(np.argsort(ints(table, HASH), kind="stable")))
+            in_turn = np.concatenate((np.arange(kept.num_rows), kept.num_rows + _order(changed)))
+            table = table.take(pa.array(in_turn[np.argsort(ints(table, HASH)[in_turn], kind="stable")]))
         table = table.combine_chunks()
         numbers = _buckets(ints(table, HASH), directory.bits)
         bounds = np.searchsorted(numbers, np.append(buckets, NEVER))
@@ -222,15 +269,15 @@ class KeyedTable:
 
     def fill(self, rows: pa.Table, directory: Directory, store: Store) -> None:
         """Put rows into a table that is empty."""
-        self._make_room(rows.num_rows, directory, store)
+        self.make_room(rows.num_rows, directory, store)
         self.write(np.arange(1 << directory.bits), rows.slice(0, 0), rows, directory, store)
 
-    def _make_room(self, more: int, directory: Directory, store: Store) -> None:
-        """Choose a suitable number of buckets before any is read."""
+    def make_room(self, more: int, directory: Directory, store: Store) -> None:
+        """Choose a number of buckets that suits a batch of so many keys or rows, before any is read."""
         held = int(directory.rows.sum())
-        size = self._per_bucket * (_COARSER if more * _LARGE_PART >= held else 1)
-        wanted = (max(held, more) // size).bit_length()
-        if directory.bits - 3 <= wanted <= directory.bits:
+        is_large = more * _LARGE_PART >= held
+        wanted = (max(held, more) // (self._per_bucket * (_COARSER if is_large else 1))).bit_length()
+        if directory.bits - 3 <= wanted <= directory.bits + (_GROWTH if is_large else 0):
             return
         everything = self.everything(directory, store)
         for bucket in store.buckets(self._space):
@@ -256,6 +303,17 @@ def new_groups(columns: list[pa.Array], hashes: Ints, schema: pa.Schema) -> pa.T
         for field in GROUP_STATUS
     ]
     return pa.Table.from_arrays([*columns, *status], schema=schema)
+
+
+def _hit(table: pa.Table, wanted: Ints) -> Mask:
+    """Which rows have one of these ascending hashes."""
+    held = ints(table, HASH)
+    hit: Mask = wanted[np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)] == held
+    return hit
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    return table.take(pa.array(_order(table)))
 
 
 def _order(table: pa.Table) -> Ints:

@@ -6,6 +6,7 @@ binaries bytewise, structs field by field, arrays element by element with a pref
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,12 +65,56 @@ def distinct(values: Ints) -> Ints:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
+_SPARSE = 8  # with at most so many possible numbers per row, a table of all of them is quicker than sorting
+
+
+def numbered(values: Ints) -> Ints:
+    """For each value its rank among the distinct ones, from 0."""
+    if len(values) == 0:
+        return values
+    least = int(values.min())
+    spread = int(values.max()) - least + 1
+    if spread > _SPARSE * len(values):
+        return np.asarray(np.unique(values, return_inverse=True)[1], np.int64)
+    is_there = np.zeros(spread, np.bool_)
+    is_there[values - least] = True
+    return (np.cumsum(is_there) - 1)[values - least]
+
+
+def in_one_number(columns: Sequence[Ints]) -> Ints | None:
+    """Numbers that sort as several columns of them do, the first being the most significant; None if such would be too
+    large.
+    """
+    if len(columns[0]) == 0:
+        return columns[0]
+    least = [int(values.min()) for values in columns]
+    spans = [int(values.max()) - low + 1 for values, low in zip(columns, least, strict=True)]
+    if math.prod(spans) >= 1 << 62:
+        return None
+    code = np.zeros(len(columns[0]), np.int64)
+    for values, low, span in zip(columns, least, spans, strict=True):
+        code = code * span + (values - low)
+    return code
+
+
+def order_by(columns: Sequence[Ints]) -> Ints:
+    """The order of rows by several columns of numbers, the first being the most significant, then as they come. If all
+    fit into one number, sorting that is several times as fast.
+    """
+    code = in_one_number(columns)
+    return np.lexsort(columns[::-1]) if code is None else np.argsort(code, kind="stable")
+
+
 def typed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return values if values.type == wanted else values.cast(wanted)
 
 
 def is_nested(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind))
+
+
+def is_slow_to_compare(kind: pa.DataType) -> bool:
+    return not pa.types.is_primitive(kind)
 
 
 def normalised(values: pa.Array) -> pa.Array:
@@ -125,6 +170,16 @@ def lists(offsets: Ints, items: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=kind)
 
 
+def kinds(values: pa.Array) -> Ints:
+    """For each row a number, from 0, that is the same for equal values only; in no order, and thus cheaper than
+    `dense_rank`.
+    """
+    if is_nested(values.type) or pa.types.is_null(values.type):
+        return dense_rank(values)
+    encoded = whole(values).dictionary_encode()
+    return np.asarray(encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False), np.int64)
+
+
 def dense_rank(values: pa.Array) -> Ints:
     """For each row, the rank of its value among the distinct values, in Spark's order; 0 is NULL."""
     kind = values.type
@@ -157,8 +212,7 @@ def combined_rank(ranks: Sequence[Ints], length: int) -> Ints:
     """The dense rank, from 0, of rows by several columns of ranks, the first being the most significant."""
     total = np.zeros(length, np.int64)
     for rank in ranks:
-        code = total * (int(rank.max(initial=0)) + 1) + rank
-        total = np.asarray(np.unique(code, return_inverse=True)[1], np.int64)
+        total = numbered(total * (int(rank.max(initial=0)) + 1) + rank)
     return total
 
 

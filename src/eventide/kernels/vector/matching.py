@@ -10,7 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.kernels.vector.columns import Ints, Mask, dense_rank, holds_floats, is_nested, normalised
+from eventide.kernels.vector.columns import (
+    Ints,
+    Mask,
+    combined_rank,
+    dense_rank,
+    first_of_each,
+    holds_floats,
+    is_nested,
+    kinds,
+    normalised,
+)
 from eventide.kernels.vector.hashing import hash_rows
 
 _AT_ONCE = 1_000_000  # pairs
@@ -129,6 +139,15 @@ def same(one: Sequence[pa.Array], other: Sequence[pa.Array], length: int) -> Mas
             known = pc.or_(pc.fill_null(known, False), pc.and_(left.is_null(), right.is_null()))
         equal &= known.to_numpy(zero_copy_only=False)
     return equal
+
+
+def key_numbers(hashes: Ints, keys: Sequence[pa.Array]) -> Ints:
+    """For each row a number, from 0, that is the same for rows with equal keys only; `hashes` are those of the keys."""
+    number = kinds(pa.array(hashes))
+    first = pa.array(first_of_each(number, int(number.max(initial=-1)) + 1)[number])
+    if same([key.take(first) for key in keys], keys, len(hashes)).all():
+        return number
+    return combined_rank([number, *(kinds(normalised(key)) for key in keys)], len(hashes))
 
 
 def hashes_of(keys: Sequence[pa.Array], length: int) -> Ints:
