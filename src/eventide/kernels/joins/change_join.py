@@ -154,8 +154,8 @@ class ChangeJoin(StatefulKernel[list[Directory]]):
     def _add(
         self, added: list[pa.Table], changes: _Changes, state: list[Directory], store: Store, output: Output
     ) -> None:
-        """Find the pairs of new rows with those that are kept and with each other. Only rows with their keys are read,
-        and none are written again.
+        """Find the pairs of new rows with those that are kept and with each other. Buckets are read where they may hold
+        the keys of the other side's new rows, and none is written again.
         """
         held = []
         for table, directory, mine, other in zip(self._tables, state, added, reversed(added), strict=True):
