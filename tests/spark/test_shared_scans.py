@@ -58,7 +58,7 @@ def scans_of(folder: Path, name: str) -> set[str]:
     ("is_older", "names"),
     [
         pytest.param(False, ["pairs", "both"], id="one_scan"),
-        pytest.param(True, ["pairs"], id="two_scans_of_an_earlier_release"),
+        pytest.param(True, ["pairs"], id="two_scans_of_an_earlier_release", marks=pytest.mark.slow),
         pytest.param(False, ["outer_pairs"], id="one_scan_for_an_outer_join", marks=pytest.mark.slow),
         pytest.param(True, ["outer_pairs", "both"], id="more_scans_of_an_earlier_release", marks=pytest.mark.slow),
     ],
