@@ -80,8 +80,8 @@ def state_bytes(held: int) -> int:
 @pytest.mark.parametrize("held", [MANY, pytest.param(VERY_MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", BOUNDS)
 def test_what_a_small_batch_costs_hardly_depends_on_how_much_is_held(name: str, held: int) -> None:
-    """Where a hundred times as many rows are held, calls are a few more and bytes a few times as many: rows that shared a
-    part may each have a part of their own now, in two slots.
+    """Where a hundred times as many rows are held, calls are a few more and bytes a few times as many: rows that
+    shared a part may each have a part of their own now, in two slots.
     """
     few, many = (cost_of_a_small_batch(BOUNDS[name], "inner", count, count) for count in (FEW, held))
     assert many["reads"] <= 2 * few["reads"] + 2 * SMALL, (few, many)
