@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
 # No test runs long enough for Java's second compiler to pay off: without it a query takes a quarter less CPU, the start
 # a third less. Java then also keeps little room for compiled code, and hundreds of queries would run out of it. A
-# collector of garbage without threads of its own suits small heaps on busy cores; with room for half a gigabyte of what
-# is new it has little to do.
-os.environ.setdefault(
-    "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC -Xmn512m"
-)
+# collector of garbage without threads of its own suits small heaps on busy cores.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC")
 
 # How long an example takes means nothing on a busy machine. Examples are the same in every run, so that a change fails
 # only because of what it contains; `make test-slow` looks for new ones.
