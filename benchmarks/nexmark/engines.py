@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import eventide
 from benchmarks.figures import OURS
 from benchmarks.nexmark import native_queries
+from benchmarks.nexmark.files import write_last
 from benchmarks.nexmark.material import FILES_PER_BATCH, Material
 from benchmarks.nexmark.queries import NAMES, Places, has_windows, query_sql, sources_sql
 from eventide.spark.session import default_shards, streaming_session
@@ -29,7 +30,7 @@ class Run(Protocol):
         """Returns when everything that is in the folder has been processed."""
 
     def finish(self, end_ms: int) -> None:
-        """Close windows that are open: nothing comes any more before `end_ms`. Not every engine can."""
+        """Close windows that are open: nothing comes any more before `end_ms`."""
 
     def rows(self) -> pa.Table:
         """Everything that was given so far; `op` says of a change log what became of a row."""
@@ -39,9 +40,6 @@ class Run(Protocol):
 
 class Engine(Protocol):
     name: str
-
-    def may_lack(self, query: str) -> bool:
-        """Whether windows that are open when the events end stay open."""
 
     def repeats(self, query: str) -> bool:
         """Whether it gives a group anew when it changes, without taking back what it gave before."""
@@ -60,9 +58,6 @@ class Eventide:
 
     def can(self, query: str) -> bool:
         return query in NAMES
-
-    def may_lack(self, query: str) -> bool:
-        return False
 
     def repeats(self, query: str) -> bool:
         return False
@@ -107,9 +102,6 @@ class Native:
     def can(self, query: str) -> bool:
         return query in native_queries.QUERIES
 
-    def may_lack(self, query: str) -> bool:
-        return not self.repeats(query)
-
     def repeats(self, query: str) -> bool:
         return native_queries.MODES.get(query) == "update"
 
@@ -120,8 +112,9 @@ class Native:
 class NativeRun:
     def __init__(self, session: SparkSession, query: str, material: Material, folder: Path) -> None:
         self._given: list[pa.Table] = []
+        self._name, self._watched = query, folder / "watched"
         frame = native_queries.QUERIES[query](
-            native_queries.Views(session, folder / "watched", FILES_PER_BATCH, material.side_input)
+            native_queries.Views(session, self._watched, FILES_PER_BATCH, material.side_input)
         )
         mode = native_queries.MODES.get(query, "append")
         writer = frame.writeStream.outputMode(mode).foreachBatch(self._add)
@@ -137,7 +130,10 @@ class NativeRun:
         self._query.processAllAvailable()
 
     def finish(self, end_ms: int) -> None:
-        """A watermark comes from rows alone, so the last windows stay open."""
+        """A watermark comes from rows alone: so one of each kind, in windows of their own that stay open."""
+        if has_windows(self._name):
+            write_last(self._watched, end_ms)
+            self.take()
 
     def rows(self) -> pa.Table:
         return pa.concat_tables(self._given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import os
 from pathlib import Path
 
@@ -30,6 +32,22 @@ def write(events: Events, count: int, folder: Path, files: int, format: str = "j
             os.utime(path, (FIRST_MS // 1000 + number,) * 2)
             made.append(path)
     return made
+
+
+def write_last(folder: Path, ms: int) -> Path:
+    """One event of each kind at `ms`, which is after all others: who takes time from rows learns from them that the
+    others are over.
+    """
+    time = dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
+    ids: tuple[dict[str, object], ...] = (
+        {"event_type": 0, "person": {"id": -1}},
+        {"event_type": 1, "auction": {"id": -1, "seller": -1}},
+        {"event_type": 2, "bid": {"auction": -1, "bidder": -1, "price": 0}},
+    )
+    path = folder / "last.json"
+    unfinished = folder / ".last"  # no name that anybody looks at
+    unfinished.write_text("".join(json.dumps({**event, "dateTime": time}) + "\n" for event in ids))
+    return unfinished.rename(path)
 
 
 def write_side_input(folder: Path) -> Path:

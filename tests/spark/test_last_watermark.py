@@ -30,10 +30,11 @@ class Story:
         self.router: Any = SimpleNamespace(batch=None, sources=("a", "b"), results=results)
         self.watermark = LastWatermark(folder / "watermark.json", self._commits, self.router)
 
-    def batch(self, number: int, next_closes: dict[int, int], **watermarks: int) -> None:
-        """`next_closes` by shard, and the watermark of each source, in seconds."""
+    def batch(self, number: int, next_closes: dict[int, int], forgets: tuple[int, ...] = (), **watermarks: int) -> None:
+        """`next_closes` by shard, those that only forget then, and the watermark of each source, in seconds."""
         self.router.batch = number
         gauges = {f"next_close#{shard}": at * SECOND for shard, at in next_closes.items()}
+        gauges |= {f"next_forgets#{shard}": next_closes[shard] * SECOND for shard in forgets}
         sources = {name: {"watermark": at * SECOND} for name, at in watermarks.items()}
         self._account = Account(number, {}, {}, gauges=gauges, sources=sources)
 
@@ -69,6 +70,18 @@ def test_a_window_that_is_due_is_called_for_once_and_time_stands_still_until_it_
     assert not story.watermark.calls_for_batch()
     assert not story.watermark.awaits_batch()
     assert story.watermark.at == 10 * SECOND
+
+
+def test_what_is_only_forgotten_waits_for_rows(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.batch(0, {0: 10, 1: 20}, (0,), a=12, b=12)
+    assert not story.watermark.will_call_for_batch()
+    story.commit(0, 12)
+    assert not story.watermark.calls_for_batch()
+    assert story.watermark.at == 12 * SECOND, "all that can be given has been"
+    story.batch(1, {0: 30, 1: 20}, (0,), a=20, b=20)
+    story.commit(1, 20)
+    assert story.watermark.calls_for_batch(), "the other shard gives something"
 
 
 def test_what_was_called_for_before_the_commit_is_not_called_for_again(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ clock. The runner promises, and a kernel may rely on it:
 * `on_rows` is called at most once per batch and shard, with all rows of that batch for that shard, by input;
 * rows may come folded to `on_folded` instead, before `on_rows`, if the kernel's spec has a `prefold`;
 * `on_time` is called after `on_rows` of the same batch, with the same clock, when `clock.watermark` has reached the
-  `wake_at` that the kernel returned last; it may be called in a batch without rows, and early calls are harmless;
+  `wake_at` that the kernel returned last; it may be called in a batch without rows, and early calls are harmless; if
+  the kernel has only something to forget then (`only_forgets`), no batch is run for that alone;
 * `on_flush` is called in every shard when a graceful stop wants what has begun by `until`, the latest event time that
   the stream has seen in any shard; that is closed then, in all shards alike, if `on_rows` follows because the query is
   resumed;
@@ -120,6 +121,7 @@ class Output:
     events: Counter[str] = field(default_factory=Counter)  # windows_opened, windows_closed, sessions_merged, ...
     gauges: dict[str, int] = field(default_factory=dict)  # open_windows, buffer_size, ...: the value after this call
     wake_at: int | None = None  # event time (microseconds) at which `on_time` has something to do
+    only_forgets: bool = False  # whether nothing is given then: `on_time` may come with the next rows, whenever that is
 
     def merge(self, other: Output) -> Output:
         """Both outputs in one, `other` being the later one: its gauges and its wake-up win."""
@@ -132,6 +134,7 @@ class Output:
             events,
             {**self.gauges, **other.gauges},
             other.wake_at,
+            other.only_forgets,
         )
 
 

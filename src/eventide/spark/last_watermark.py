@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from eventide.spark.clock import SHIFT_MS, from_spark_ms, to_spark_ms
 from eventide.spark.router import Router
-from eventide.spark.shard import NEXT_CLOSE
+from eventide.spark.shard import NEXT_CLOSE, NEXT_FORGETS
 from eventide.storage.atomic import damaged, read_json, write_json
 from eventide.storage.paths import AnyPath
 from eventide.storage.results import Account
@@ -116,8 +116,13 @@ class LastWatermark:
 
 
 def _due(account: Account | None, batch: int, watermark: int) -> Due | None:
+    """What shards would give in a batch without rows. What they would only forget can wait for one with rows."""
     gauges = {} if account is None else account.gauges
     closes = {
-        name: at for name, at in gauges.items() if name.startswith(f"{NEXT_CLOSE}#") and to_spark_ms(at) <= watermark
+        name: at
+        for name, at in gauges.items()
+        if name.startswith(f"{NEXT_CLOSE}#")
+        and name.replace(NEXT_CLOSE, NEXT_FORGETS, 1) not in gauges
+        and to_spark_ms(at) <= watermark
     }
     return Due(batch, watermark, closes) if closes else None

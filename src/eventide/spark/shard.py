@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from eventide.admission.trust import Trusted
     from eventide.spark.moved_state import Moved
 
-NEXT_CLOSE = "next_close"  # gauge: the event time at which the shard will next give something out
+# Gauges: the event time at which the shard will next give something out, or forget something; the same once more if it
+# only forgets then.
+NEXT_CLOSE, NEXT_FORGETS = "next_close", "next_forgets"
 
 
 @dataclass
@@ -278,7 +280,10 @@ class ShardWorker:
         self._move_timer(output.wake_at)
         self._store.end()
         shard = self._shard_of[key[0]]
-        gauges = output.gauges if output.wake_at is None else {**output.gauges, NEXT_CLOSE: output.wake_at}
+        gauges = output.gauges
+        if output.wake_at is not None:
+            due = (NEXT_CLOSE, NEXT_FORGETS) if output.only_forgets else (NEXT_CLOSE,)
+            gauges = {**gauges, **dict.fromkeys(due, output.wake_at)}
         # first: who comes behind may need its times
         yield self._account(key, clock, received, output, times, gauges, effort)
         side = (self._complete(table, clock, shard) for table in output.side if table.num_rows)

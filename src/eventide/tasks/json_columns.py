@@ -54,8 +54,8 @@ def read_lines(block: bytes, columns: Columns, wanted: Collection[str], iso: str
 
     tree = tree_of(columns, frozenset(wanted), iso)
     text = np.frombuffer(block + bytes(PADDING), np.uint8)
-    lines = int(np.count_nonzero(text == ord("\n")))
-    cells = Cells.of(tree, lines, lines + int(np.count_nonzero(text == ord(","))) if tree.has_lists else 0)
+    lines = block.count(b"\n")
+    cells = Cells.of(tree, lines, lines + block.count(b",") if tree.has_lists else 0)
     places, left = np.empty(lines, np.int64), np.empty(lines, np.int64)
     rows, others = parsed_lines(
         text.ctypes.data,

@@ -32,6 +32,19 @@ def test_rows_of_one_key_and_one_pane_are_a_pair_as_soon_as_both_are_there() -> 
     assert (join.events["left_rows"], join.events["right_rows"], join.events["panes_closed"]) == (2, 3, 1)
 
 
+def test_no_batch_is_run_for_rows_that_are_only_forgotten() -> None:
+    batch = {0: table([(100, "a", 1), (150, "b", 2)]), 1: table([(200, "b", 3)])}
+    for kind, at_close, only_forgets in [
+        ("inner", False, True),
+        ("inner", True, False),  # the pair waits for its window to close
+        ("left", False, False),
+        ("anti", False, False),
+    ]:
+        output = join_spec(SECOND, kind, at_close=at_close).build().on_rows(batch, Clock(None, 0), MemoryStore())
+        assert output.wake_at is not None
+        assert output.only_forgets is only_forgets, (kind, at_close)
+
+
 def test_a_late_row_names_the_window_that_it_has_missed() -> None:
     join = Driver(join_spec(SECOND, lateness=100))
     join.batch([], watermark=1099)

@@ -239,6 +239,7 @@ class RangeJoin(StatefulKernel[_State]):
         for index, held in zip(self._indexes, state.held, strict=True):
             index.save(held, store)
         output.wake_at = self._wake_at(state, store)
+        output.only_forgets = self._outcome.earliest(store) is None and self._waiting.earliest(store) is None
         self._memory.save(state.memory, output.wake_at is not None, store)
         left, right = (held.rows for held in state.held)
         size = sum(index.state_bytes(store) for index in self._indexes)
