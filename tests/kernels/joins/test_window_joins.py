@@ -38,7 +38,7 @@ def test_no_batch_is_run_for_rows_that_are_only_forgotten() -> None:
         ("inner", False, True),
         ("inner", True, False),  # the pair waits for its window to close
         ("left", False, False),
-        ("anti", False, False),
+        ("left anti", False, False),
     ]:
         output = join_spec(SECOND, kind, at_close=at_close).build().on_rows(batch, Clock(None, 0), MemoryStore())
         assert output.wake_at is not None
