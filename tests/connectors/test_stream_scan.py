@@ -58,8 +58,8 @@ def is_fused(db: Database, name: str) -> list[bool]:
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(["filtered", "larger_windows"], id="some"),
-        pytest.param(["of_late_rows", "of_changes", "joined"], id="others", marks=pytest.mark.slow),
+        pytest.param(["larger_windows"], id="windows"),
+        pytest.param(["filtered", "of_late_rows", "of_changes", "joined"], id="others", marks=pytest.mark.slow),
     ],
 )
 def test_what_tasks_make_of_a_stream_is_what_spark_makes_of_it(db: Database, names: list[str]) -> None:

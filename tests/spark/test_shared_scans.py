@@ -57,7 +57,8 @@ def scans_of(folder: Path, name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("is_older", "names"),
     [
-        pytest.param(False, ["pairs", "both"], id="one_scan"),
+        pytest.param(False, ["pairs"], id="one_scan"),
+        pytest.param(False, ["both"], id="one_scan_for_a_union", marks=pytest.mark.slow),
         pytest.param(True, ["pairs"], id="two_scans_of_an_earlier_release", marks=pytest.mark.slow),
         pytest.param(False, ["outer_pairs"], id="one_scan_for_an_outer_join", marks=pytest.mark.slow),
         pytest.param(True, ["outer_pairs", "both"], id="more_scans_of_an_earlier_release", marks=pytest.mark.slow),

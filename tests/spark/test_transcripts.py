@@ -5,8 +5,9 @@ a few at a time, and each test waits for its own. Of the acceptance cases each i
 other two are slow tests.
 
 All cases are played without Spark as well (`tests/properties/test_reference_transcripts.py`), where what they are about
-is decided; so of the others, but for those that say themselves that they are `slow`, the first of each page and every
-thirtieth behind it is quick here, whole, and the rest is slow.
+is decided; so of the others, but for those that say themselves that they are `slow` and those with many streams, of
+which each takes as long as a case with one, the first of each page and every thirtieth behind it is quick here, whole,
+and the rest is slow.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ AT_ONCE = 3
 WAYS: dict[str, dict[str, bool]] = {"whole": {}, "restarting": {"restarting": True}, "one row": {"one_row": True}}
 ALWAYS = ("core",)
 EVERY = 30  # of the other cases, which are quick
+MANY_STREAMS = 4
+
+
+def _is_quick(case: dict[str, Any]) -> bool:
+    return not case.get("slow") and str(case).upper().count("CREATE STREAM") < MANY_STREAMS
 
 
 def _chosen() -> Iterator[Any]:
     for path in sorted((Path(__file__).parent.parent / "transcripts").glob("*.yaml")):
         cases = yaml.safe_load(path.read_text())
-        in_turn = {*[case["name"] for case in cases if not case.get("slow")][::EVERY], *NEEDS_SPARK}
+        in_turn = {*[case["name"] for case in cases if _is_quick(case)][::EVERY], *NEEDS_SPARK}
         for number, case in enumerate(cases):
             is_chosen = path.stem in ALWAYS
             writes = any("write" in step for step in case.get("steps", ()))
