@@ -197,6 +197,7 @@ JOINS = {
     "join_asof_after": joined(Asof(Nearest.AFTER, tolerance=30), "left"),
     "join_asof_either": joined(Asof(Nearest.EITHER), "inner"),
     "join_any_time": joined(AnyTime(ttl=200), "full"),
+    "join_any_time_inner": joined(AnyTime(ttl=200), "inner"),
 }
 
 PACKED = (("__k0", STRING), ("__i0", BIGINT))
