@@ -12,7 +12,18 @@ from pyspark import TaskContext
 from eventide.kernels.contract import SEQ
 from eventide.kernels.vector.text import readable
 from eventide.spark.batch_facts import told
-from eventide.tasks.packing import NOW, OVERDRAWN, PACKED, UNDECODED, Forwarder, Packing, as_batch, from_blob, spark_ddl
+from eventide.tasks.packing import (
+    MOST_HELD,
+    NOW,
+    OVERDRAWN,
+    PACKED,
+    UNDECODED,
+    Forwarder,
+    Packing,
+    as_batch,
+    from_blob,
+    spark_ddl,
+)
 
 PACKED_SCHEMA = spark_ddl(PACKED)
 _MOST_ROWS = 1_000_000  # of one task held back before they are packed
@@ -33,16 +44,16 @@ class Packer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
-        count, place = 0, self.first
+        count, size, place = 0, 0, self.first
         task = _task()
         forwarder = None if self.packing.forwarding is None else self.packing.forwarding.begin(task)
         most = _MOST_ROWS if forwarder is None else _MOST_FORWARDED
         for batch in batches:
             held.append(batch)
-            count += batch.num_rows
-            if count >= most:
+            count, size = count + batch.num_rows, size + batch.nbytes
+            if count >= most or size >= MOST_HELD:
                 yield self._packed(held, task, place, forwarder)
-                held, count, place = [], 0, place + count
+                held, count, size, place = [], 0, 0, place + count
         if count:
             yield self._packed(held, task, place, forwarder)
         if forwarder is not None:

@@ -47,6 +47,7 @@ from eventide.tasks.packing import (
     HOW,
     KEPT,
     LANE,
+    MOST_HELD,
     NOW,
     PACKED,
     PART,
@@ -334,7 +335,7 @@ class ScanRun:
         self._forwarder = None if scan.packing.forwarding is None else scan.packing.forwarding.begin(task)
         self._most = _MOST_ROWS if self._forwarder is None else _MOST_FORWARDED
         self._held: list[pa.Table] = []
-        self._count = self._place = 0
+        self._count = self._bytes = self._place = 0
         self.is_over = False
 
     def take(self, arrival: Arrival) -> Iterator[pa.RecordBatch]:
@@ -345,7 +346,8 @@ class ScanRun:
         for rows in self._scan.rows_of(arrival.rows, arrival, self._at, self._bound):
             self._held.append(rows)
             self._count += rows.num_rows
-        if self._count >= self._most and not arrival.goes_on:
+            self._bytes += rows.nbytes
+        if (self._count >= self._most or self._bytes >= MOST_HELD) and not arrival.goes_on:
             yield self._packed()
 
     def end(self) -> Iterator[pa.RecordBatch]:
@@ -356,7 +358,7 @@ class ScanRun:
 
     def _packed(self) -> pa.RecordBatch:
         packed = self._scan.packed_rows(self._held, self._task, self._bound, self._place, self._forwarder)
-        self._held, self._count, self._place = [], 0, self._place + self._count
+        self._held, self._count, self._bytes, self._place = [], 0, 0, self._place + self._count
         return packed
 
 

@@ -61,6 +61,8 @@ PACKED = pa.schema(
     ]
 )
 _FEW_SHARDS = 4
+_LARGEST_BLOB = 8 << 20  # bytes: Spark copies a value several times on its way, and needs room for all of it at once
+MOST_HELD = 64 << 20  # bytes of rows that a task collects before it packs them
 _TASK_BITS = 40  # in the key of a survey: the place in the task is below them
 _SURVEY_KEY, _ORDER, _LEFT_OUT, _TRUSTED = b"survey", b"order", b"left_out", b"trusted"
 
@@ -276,7 +278,8 @@ class Packing:
         if forwarder is not None:
             rows = forwarder.take(rows, bound)
         for some in self._sparing(rows, bound):
-            packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(some, task)]
+            for shard, part in self._split(some, task):
+                packed += [{"shard": self.numbers[shard], "blob": to_blob(piece)} for piece in _pieces(part)]
         return packed
 
     def _lanes(self, rows: pa.Table, how: pa.Array) -> list[dict[str, Any]]:
@@ -328,9 +331,7 @@ class Packing:
             blob = to_blob(labelled(slices, key, surveyed.order, surveyed.left_out))
             packed[:1] = [{"shard": self.numbers[0], "control": SURVEY, "blob": blob}]
         rows = rows if surveyed.slices is None else labelled(rows, key)
-        for shard, part in self._split(rows, task):
-            blob = to_blob(part)
-            packed.append({"shard": self.numbers[shard], "blob": blob})
+        packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(rows, task)]
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
         if rest is not None and surveyed.rest is not None and surveying.needs_history:
@@ -462,6 +463,13 @@ class Packing:
             "claim": claim,
             "top": top,
         }
+
+
+def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows in order, no piece much larger than a blob should be."""
+    step = -(-rows.num_rows // max(1, -(-rows.nbytes // _LARGEST_BLOB)))
+    for first in range(0, rows.num_rows, step):
+        yield rows.slice(first, step)
 
 
 def as_batch(packed: list[dict[str, Any]], schema: pa.Schema = PACKED) -> pa.RecordBatch:
