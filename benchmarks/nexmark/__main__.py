@@ -51,6 +51,8 @@ def measured(given: argparse.Namespace) -> report.NexmarkReport:
     with tempfile.TemporaryDirectory(prefix="nexmark-events-") as folder:
         material = prepare(Events(given.seed), Path(folder), given.rows, 1, given.batches)
         results, problems = on_spark(given, material)
+        # Flink may take as long again: what is known is kept, should nobody want to wait for it
+        report.NexmarkReport(results, problems, material.measured_rows).save(given.output / "results.json")
         for engine in given.backend if given.flink else ():
             for query, engines in flink.compare(given.flink, engine, given.only, material, given.repeat, say).items():
                 results.setdefault(query, {}).update(engines)
