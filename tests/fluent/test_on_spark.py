@@ -119,6 +119,38 @@ def test_one_query_gives_rows_side_output_and_a_balanced_account(
         stream.having("total > 1").start(str(tmp_path / "state"), sink)
 
 
+def test_a_batch_that_is_too_large_for_the_driver_is_read_where_tasks_have_written_it(
+    spark: Any, tmp_path: Path, put: Callable[..., None]
+) -> None:
+    clicks = eventide.stream(source(spark, tmp_path), name="clicks").event_time("ts", type="unixtimestamp_ms")
+    counts: list[tuple[int, int, int]] = []
+
+    def sink(rows: Any, side: Any, account: Any) -> None:
+        parts = list((tmp_path / "state").rglob("*.parts/*.arrow"))
+        counts.append((rows.count(), sum(row.v for row in rows.collect()), len(parts)))
+
+    put("0.json", *[(f"{number:0500}", number, number) for number in range(4_000)])  # two megabytes
+    with clicks.select("k", "v").start(str(tmp_path / "state"), sink) as query:
+        query.process_all()
+    ((rows, total, parts),) = [found for found in counts if found[0]]
+    assert (rows, total) == (4_000, sum(range(4_000))) and parts > 0
+    assert not list((tmp_path / "state").rglob("*.parts")), "deleted when the function had them"
+
+
+def test_spark_generates_code_for_the_first_batches_only(
+    spark: Any, tmp_path: Path, put: Callable[..., None]
+) -> None:
+    """What differs between batches, the time of each above all, stays outside of the code."""
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    with per_key(spark, tmp_path).start(str(tmp_path / "state"), lambda rows, side, account: None) as query:
+        counts = []
+        for number in range(6):
+            put(f"{number}.json", ("x", 1, 1000 * number), ("y", 2, 1000 * number + 10))
+            query.process_all()
+            counts.append(compiled.getCount())
+    assert counts[-1] == counts[-3], counts
+
+
 def joined(spark: Any, tmp_path: Path) -> eventide.FluentStream:
     """Rows of one folder, as two streams: those with an even value and those with an odd one."""
     even, odd = (

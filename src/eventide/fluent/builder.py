@@ -39,7 +39,8 @@ from eventide.sql.tokens import Span
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eventide.spark.frames import FluentQuery, FrameSink
+    from eventide.spark.delivery import FrameSink
+    from eventide.spark.frames import FluentQuery
 
 Item = tuple[Part, ...]  # of a select list
 

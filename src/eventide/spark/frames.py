@@ -6,8 +6,7 @@ import datetime as dt
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,16 +23,19 @@ from eventide.plan.physical import Physical
 from eventide.plan.planner import plan
 from eventide.plan.reads import tables_of
 from eventide.spark.compile import Compiled, CompileOptions, compile_stream
+from eventide.spark.delivery import DeliveringRouter, FrameSink
 from eventide.spark.engine import Engine
+from eventide.spark.local import speed
 from eventide.spark.pack import ACCOUNT, SIDE, TAG
 from eventide.spark.refreshing import Refreshing
 from eventide.spark.remote import is_remote, refuse_remote
 from eventide.spark.router import Router
 from eventide.spark.running import RunningStream
-from eventide.spark.session import SparkOptions, default_shards
+from eventide.spark.session import SparkOptions, default_shards, master_of
 from eventide.spark.settings import STREAMING
 from eventide.spark.side_output import SideOutput
 from eventide.spark.store_access import settings_of
+from eventide.spark.task_output import OutputForm
 from eventide.storage.compaction import Keep
 from eventide.storage.inbox import Entry
 from eventide.storage.layout import Layout, Lock, hold
@@ -46,7 +48,6 @@ from eventide.storage.time_bound import TimeBoundFile
 from eventide.tasks.select_list import RANK
 
 Frames = Mapping[str, DataFrame]  # by the name of the source that each one is
-FrameSink = Callable[[DataFrame, DataFrame, Account], None]
 
 _NOT_NEEDED = (
     "spark.sql.execution.arrow.maxRecordsPerBatch",
@@ -66,7 +67,8 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
     `shards` is the number of state partitions of the streams to come; by default one per core; on a
     remote session they stay as many as `spark.sql.shuffle.partitions` says.
     """
-    for key, value in STREAMING.items():
+    faster = {} if is_remote(spark) else speed.streaming_settings(master_of(spark), None)
+    for key, value in {**STREAMING, **faster}.items():
         spark.conf.set(key, value)
     if shards is not None or not is_remote(spark):  # whose cores only its server knows
         spark.conf.set("spark.sql.shuffle.partitions", str(shards or default_shards(spark)))
@@ -161,34 +163,6 @@ def _refuse_heartbeat(physical: Physical) -> None:
 # A running query --------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class DeliveringRouter(Router):
-    """Hands each batch to a user's function as DataFrames, once its account balances."""
-
-    sink: FrameSink | None = None
-
-    def _take(self, frame: DataFrame, batch: int) -> None:
-        kept = frame.persist()  # or Spark would run the whole batch again for each part of it
-        try:
-            is_failed_result = (F.col(TAG) == "side") & F.col(f"{SIDE}.shard").isNull()
-            found = [
-                row[0] for row in kept.where((F.col(TAG) == "account") | is_failed_result).select(ACCOUNT).collect()
-            ]
-            self.watch.lap("compute")
-            accounts = [account for account in found if account is not None]
-            if accounts and not self.results.has(batch):
-                self._deliver(kept, self._account(batch, accounts, len(found) - len(accounts)))
-        finally:
-            kept.unpersist()
-
-    def _deliver(self, frame: DataFrame, account: Account) -> None:
-        if self.sink is not None:
-            self.sink(main_rows(frame), side_rows(frame), account)
-        self.watch.lap("sinks")
-        account.took = self.watch.took(account.began)
-        self.results.write(_NOTHING, _NOTHING, account)
-
-
 class _FrameEngine(Engine):
     """An engine whose sources are a user's DataFrames, on the session that they belong to."""
 
@@ -213,7 +187,7 @@ class _FrameEngine(Engine):
             orders=self._layout.shed_orders(physical.stream.name),
             tables=TableFiles(self._layout.tables, self._layout.table_log(physical.stream.name)),
         )
-        return compile_stream(physical, context, shards, replace(options, typed=True))
+        return compile_stream(physical, context, shards, options)
 
     def _router(
         self,
@@ -224,7 +198,8 @@ class _FrameEngine(Engine):
         side: SideOutput,
         compiled: Compiled,
     ) -> Router:
-        return DeliveringRouter(stream.name, results, sources, bound, side, sink=self._sink)
+        form = OutputForm(compiled.outputs, compiled.originals)
+        return DeliveringRouter(stream.name, results, sources, bound, side, form=form, sink=self._sink)
 
 
 def start(stream: Stream, frames: Frames, checkpoint: str, sink: FrameSink | None) -> FluentQuery:

@@ -9,6 +9,7 @@ decode is one already. The time of the batch is the one that Spark logs: a repla
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
@@ -51,19 +52,24 @@ def carried(source: Source) -> tuple[str, ...]:
 
 
 def _batch_began(frame: DataFrame) -> Column:
-    return F.col(BEGAN) if BEGAN in frame.columns else F.unix_micros(F.current_timestamp())
+    """When the batch began.
+
+    Spark makes a number of the time of a batch, and would write it into the code that it generates, which would then be
+    compiled anew for every batch. What is done with the elements of an array is not part of that code.
+    """
+    if BEGAN in frame.columns:
+        return F.col(BEGAN)
+    return F.get(F.transform(F.array(F.lit(0)), lambda _: F.unix_micros(F.current_timestamp())), F.lit(0))
 
 
 def resolve_scan(frame: DataFrame, source: Source, schema: StructType, event_time: bool, guard: Guard) -> DataFrame:
     """`frame` with the user's columns and `carried`; `event_time` False gives processing time whatever is declared."""
     now = _batch_began(frame)
     is_corrupt = F.col(CORRUPT).isNotNull()
-    value, declared = (
-        _declared(frame, source) if event_time else (F.lit(None).cast("string"), F.lit(None).cast("bigint"))
-    )
+    is_given, value, declared = _declared(frame, source if event_time else replace(source, event_time=None))
     own = F.coalesce(*_metadata(source, schema), F.col(RECEIVED)) if event_time else F.lit(None).cast("bigint")
     time = F.coalesce(declared, own, now)
-    unparseable = value.isNotNull() & declared.isNull()
+    unparseable = is_given & declared.isNull()
     future = F.coalesce(declared > now + F.lit(source.max_future_skew), F.lit(False))
     how = judged(
         {
@@ -137,11 +143,13 @@ def judged(applies: Mapping[int, Column]) -> Column:
     )
 
 
-def _declared(frame: DataFrame, source: Source) -> tuple[Column, Column]:
-    """The text of the declared event time, and its microseconds. Of several messages the first that is there counts."""
+def _declared(frame: DataFrame, source: Source) -> tuple[Column, Column, Column]:
+    """Whether the declared event time is given, its text, and its microseconds. Of several messages the first that is
+    there counts.
+    """
+    given, text, time = F.lit(False), F.lit(None).cast("string"), F.lit(None).cast("bigint")
     if source.event_time is None:
-        return F.lit(None).cast("string"), F.lit(None).cast("bigint")
-    text, time = F.lit(None).cast("string"), F.lit(None).cast("bigint")
+        return given, text, time
     for declaration in reversed(source.messages or (source.event_time,)):
         value = F.col(
             ".".join(map(backticked, declaration.column.split(".")))
@@ -155,8 +163,11 @@ def _declared(frame: DataFrame, source: Source) -> tuple[Column, Column]:
             raise OptionError(f"{what}: {first_sentence(error)}") from None
         parsed = micros(value, kind, event_time_types.resolve(declaration.type), what)
         is_there = F.col(backticked(declaration.column.split(".")[0])).isNotNull() if source.messages else F.lit(True)
-        text, time = F.when(is_there, value.cast("string")).otherwise(text), F.when(is_there, parsed).otherwise(time)
-    return text, time
+        given, text, time = (
+            F.when(is_there, own).otherwise(rest)
+            for own, rest in ((value.isNotNull(), given), (value.cast("string"), text), (parsed, time))
+        )
+    return given, text, time
 
 
 def _metadata(source: Source, schema: StructType) -> list[Column]:

@@ -15,11 +15,11 @@ from eventide.connectors.files.write import FilesSink
 from eventide.connectors.sink import Sink
 from eventide.spark.batch_account import BatchAccount
 from eventide.spark.batch_facts import tell_tasks
-from eventide.spark.batch_output import Given, Piece, arranged, assigned, divided, opened, rows_of, stored
+from eventide.spark.batch_output import Piece, arranged, assigned, divided, opened, rows_of, stored
 from eventide.spark.batch_times import batch_time
 from eventide.spark.side_output import SideOutput
 from eventide.spark.stopwatch import Stopwatch
-from eventide.spark.task_output import Assignment, OutputForm, completed
+from eventide.spark.task_output import Assignment, OutputForm, Written, completed
 from eventide.storage.history import History
 from eventide.storage.paths import AnyPath, store_in
 from eventide.storage.payloads import late_rows, to_payloads
@@ -37,6 +37,16 @@ class LinesLeftToSparkError(Exception):
 
 class OverdrawnError(Exception):
     """Tasks let rows pass that limits of their source do not admit; ends the query at this batch."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch gave, in the order in which it leaves, once its account balances."""
+
+    main: list[Piece]
+    payloads: pa.Table  # those that came along
+    written: list[Written]  # those that tasks have written
+    account: Account
 
 
 @dataclass
@@ -65,6 +75,7 @@ class Router(ABC):
     watch: Stopwatch = field(default_factory=Stopwatch)
     tells_tasks: bool = False  # whether tasks pack rows that Spark hands them
     offsets: AnyPath | None = None  # where Spark logs when batches began, if tasks must know
+    form: OutputForm = field(default_factory=lambda: OutputForm(pa.schema([]), ()))
     _warned: bool = False
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -85,12 +96,50 @@ class Router(ABC):
         began = None if self.offsets is None else batch_time(self.offsets, batch)
         tell_tasks(frame, str(self.results.folder.parent), self.results.latest(), began)
 
-    @abstractmethod
     def _take(self, frame: DataFrame, batch: int) -> None:
         """Hand on what a batch gave, unless it is known.
 
         The frame is evaluated in any case: Spark insists that every shard commits the state of a repeated batch again.
         """
+        if self.results.has(batch):
+            tag = F.col(frame.columns[0])
+            frame.where(tag == "account").select(tag).toArrow()
+        else:
+            self._hand_on(frame, batch)
+
+    @abstractmethod
+    def _hand_on(self, frame: DataFrame, batch: int) -> None:
+        """Take a batch that is not known, and write its account when everybody has what is theirs."""
+
+    def _outcome(
+        self, frame: DataFrame, batch: int, sinks: Sequence[Sink] = (), late_sinks: Sequence[Sink] = ()
+    ) -> Outcome | None:
+        """Run the batch; None if not even an account came of it. One Spark job brings the accounts, with what is little
+        of rows and payloads; the rest has been written by the tasks, and here it is only named.
+        """
+        table = assigned(frame, self.form, self._assignment(batch, sinks, late_sinks)).toArrow()
+        self.watch.lap("compute")
+        if table.num_rows == 0:
+            return None
+        given = opened(table)
+        if given.undecoded is not None:
+            raise LinesLeftToSparkError(given.undecoded)
+        if given.is_overdrawn:
+            raise OverdrawnError(f"not all rows of batch {batch} are admitted")
+        self.has_given = True
+        main = arranged(self.form, given.main)
+        own, written = divided(given.side)
+        failed = own["shard"].null_count + sum(each.failed for each in written)
+        account = self._account(batch, given.accounts, failed, sum(map(rows_of, main)))
+        return Outcome(main, to_payloads(completed(own, account.began, account.watermark)), written, account)
+
+    def _assignment(self, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> Assignment:
+        targets, late_targets = (
+            tuple(sink.target for sink in each if isinstance(sink, FilesSink)) for each in (sinks, late_sinks)
+        )
+        is_whole = self.side.outbox is not None or len(late_targets) < len(late_sinks)
+        folder = self.results.folder
+        return Assignment(batch, str(folder), targets, late_targets, not is_whole, store_in(folder))
 
     def close(self, seconds: float) -> None:
         """Let go of what is held open; side sinks get `seconds` for what waits."""
@@ -149,11 +198,8 @@ class Router(ABC):
 
 @dataclass
 class StoringRouter(Router):
-    """Stores what a batch gave, and hands it to sinks. One Spark job brings the accounts, with what is little of rows
-    and payloads; the rest has been written by the tasks, and here it is only named.
-    """
+    """Stores what a batch gave, and hands it to sinks."""
 
-    form: OutputForm = field(default_factory=lambda: OutputForm(pa.schema([]), ()))
     sinks: list[Sink] = field(default_factory=list)
     late_sinks: list[Sink] = field(default_factory=list)
 
@@ -162,36 +208,14 @@ class StoringRouter(Router):
         for sink in (*self.sinks, *self.late_sinks):
             sink.close()
 
-    def _take(self, frame: DataFrame, batch: int) -> None:
-        if self.results.has(batch):
-            tag = F.col(frame.columns[0])
-            frame.where(tag == "account").select(tag).toArrow()
-            return
+    def _hand_on(self, frame: DataFrame, batch: int) -> None:
         sinks, late_sinks = list(self.sinks), list(self.late_sinks)
-        table = assigned(frame, self.form, self._assignment(batch, sinks, late_sinks)).toArrow()
-        self.watch.lap("compute")
-        if table.num_rows:
-            self._route(opened(table), batch, sinks, late_sinks)
+        outcome = self._outcome(frame, batch, sinks, late_sinks)
+        if outcome is not None:
+            self._store(outcome, batch, sinks, late_sinks)
 
-    def _assignment(self, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> Assignment:
-        targets, late_targets = (
-            tuple(sink.target for sink in each if isinstance(sink, FilesSink)) for each in (sinks, late_sinks)
-        )
-        is_whole = self.side.outbox is not None or len(late_targets) < len(late_sinks)
-        folder = self.results.folder
-        return Assignment(batch, str(folder), targets, late_targets, not is_whole, store_in(folder))
-
-    def _route(self, given: Given, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> None:
-        if given.undecoded is not None:
-            raise LinesLeftToSparkError(given.undecoded)
-        if given.is_overdrawn:
-            raise OverdrawnError(f"not all rows of batch {batch} are admitted")
-        self.has_given = True
-        main = arranged(self.form, given.main)
-        own, written = divided(given.side)
-        failed = own["shard"].null_count + sum(each.failed for each in written)
-        account = self._account(batch, given.accounts, failed, sum(map(rows_of, main)))
-        payloads = to_payloads(completed(own, account.began, account.watermark))
+    def _store(self, outcome: Outcome, batch: int, sinks: Sequence[Sink], late_sinks: Sequence[Sink]) -> None:
+        main, payloads, written, account = outcome.main, outcome.payloads, outcome.written, outcome.account
         names = self.form.outputs.names
         for sink in sinks:
             self._give(sink, batch, main, lambda rows: rows.select(names))

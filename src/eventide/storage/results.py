@@ -244,6 +244,10 @@ class Results:
                 parts.append(self.write_table(f"{batch:012d}.{kind}{own}.arrow", each))
         return parts
 
+    def forget_parts(self, batch: int) -> None:
+        """Delete what tasks have written for a batch whose account names none of it."""
+        remove_tree(parts_folder(self.folder, batch))
+
     def _delete_unnamed(self, batch: int, kept: Mapping[str, Sequence[Part]] | None = None) -> None:
         """What attempts have written whose results did not count."""
         named = {part.name for parts in (kept or self._parts(batch)).values() for part in parts}
