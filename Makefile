@@ -45,9 +45,10 @@ test: setup $(ARCHIVE) ## all tests that are not slow: those without Spark and, 
 	@$(WITH_JAVA) $(WITH_SERVERS) scripts/observers.sh && \
 		PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 
-test-slow: setup $(ARCHIVE) ## what takes minutes: new examples of properties, random plans, transcripts with restarts and row by row
+test-slow: setup $(ARCHIVE) ## what takes hours: new examples of properties, random plans, transcripts with restarts and row by row
 	@NEW_EXAMPLES=1 $(BIN)/python -m pytest tests/properties tests/tasks tests/kernels tests/eventtime tests/admission
-	@$(WITH_JAVA) $(WITH_SERVERS) scripts/hdfs.sh && scripts/registry.sh && $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	@$(WITH_JAVA) $(WITH_SERVERS) scripts/hdfs.sh && scripts/registry.sh && \
+		SLOW=1 PYTHON=$(BIN)/python PURE_TESTS="$(PURE_TESTS)" scripts/test.sh $(PYTEST_ARGS)
 	@$(MAKE) --no-print-directory test-versions
 
 test-cluster: setup ## a real standalone cluster on this machine: a master, two workers, and what may go wrong with them
