@@ -27,6 +27,7 @@ def started(job: dict) -> TableEnvironment:
         "state.backend.type": job["backend"],
         "table.local-time-zone": "UTC",
         "table.exec.source.idle-timeout": "0 ms",
+        "taskmanager.memory.managed.size": "1 gb",  # for RocksDB; with the 128 MB of a local Flink it starves
     }
     for name, value in settings.items():
         environment.get_config().set(name, value)
