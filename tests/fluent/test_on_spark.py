@@ -137,9 +137,7 @@ def test_a_batch_that_is_too_large_for_the_driver_is_read_where_tasks_have_writt
     assert not list((tmp_path / "state").rglob("*.parts")), "deleted when the function had them"
 
 
-def test_spark_generates_code_for_the_first_batches_only(
-    spark: Any, tmp_path: Path, put: Callable[..., None]
-) -> None:
+def test_spark_generates_code_for_the_first_batches_only(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:
     """What differs between batches, the time of each above all, stays outside of the code."""
     compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
     with per_key(spark, tmp_path).start(str(tmp_path / "state"), lambda rows, side, account: None) as query:

@@ -9,6 +9,7 @@ import pytest
 from eventide.eventtime.resolution import DECLARED
 from eventide.kernels.contract import DETAIL, TS
 from eventide.tasks import packing
+from eventide.tasks.blobs import binaries, to_buffer
 from eventide.tasks.packing import HOW, Packing, ShardBy, from_blob
 
 ROWS, SHARDS, LARGEST = 5_000, (3, 8), 20_000
@@ -43,3 +44,15 @@ def test_few_bytes_travel_in_one_blob_per_shard() -> None:
     packed = Packing(0, SHARDS, ShardBy(("__k0",)), 0).pack(rows_of(["x"] * ROWS), 0)
     assert sorted(each["shard"] for each in packed) == list(SHARDS)
     assert Packing(0, SHARDS, ShardBy(), 0).pack(rows_of([]), 0) == []
+
+
+def test_blobs_become_a_column_as_they_are_and_too_many_bytes_for_one_are_refused() -> None:
+    some = to_buffer(pa.table({"n": [1, 2, 3]}))
+    for values in ([some], [None, some, b"", None, b"xyz"], [None], []):
+        column = binaries(values)
+        column.validate(full=True)
+        expected = [None if value is None else bytes(memoryview(value)) for value in values]
+        assert column.type == pa.binary() and column.to_pylist() == expected
+    many = pa.py_buffer(bytes(1 << 20))
+    with pytest.raises(pa.ArrowCapacityError, match="too many for one column"):
+        binaries([many] * 2048)

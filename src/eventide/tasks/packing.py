@@ -22,6 +22,7 @@ from eventide.kernels.prefold import Prefold, TimeBound
 from eventide.kernels.vector.columns import column, normalised
 from eventide.kernels.vector.hashing import hash_rows
 from eventide.kernels.windows.grid import latest
+from eventide.tasks.blobs import array_of, to_buffer
 
 if TYPE_CHECKING:
     from eventide.admission.trust import Trusted
@@ -61,7 +62,7 @@ PACKED = pa.schema(
     ]
 )
 _FEW_SHARDS = 4
-_LARGEST_BLOB = 8 << 20  # bytes: Spark copies a value several times on its way, and needs room for all of it at once
+_LARGEST_BLOB = 900 << 10  # bytes: what is a megabyte or more Java's collector keeps apart, and takes its time for
 MOST_HELD = 64 << 20  # bytes of rows that a task collects before it packs them
 _TASK_BITS = 40  # in the key of a survey: the place in the task is below them
 _SURVEY_KEY, _ORDER, _LEFT_OUT, _TRUSTED = b"survey", b"order", b"left_out", b"trusted"
@@ -85,10 +86,7 @@ def spark_ddl(schema: pa.Schema) -> str:
 
 
 def to_blob(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    blob: bytes = sink.getvalue().to_pybytes()
+    blob: bytes = to_buffer(table).to_pybytes()
     return blob
 
 
@@ -279,7 +277,7 @@ class Packing:
             rows = forwarder.take(rows, bound)
         for some in self._sparing(rows, bound):
             for shard, part in self._split(some, task):
-                packed += [{"shard": self.numbers[shard], "blob": to_blob(piece)} for piece in _pieces(part)]
+                packed += [{"shard": self.numbers[shard], "blob": to_buffer(piece)} for piece in _pieces(part)]
         return packed
 
     def _lanes(self, rows: pa.Table, how: pa.Array) -> list[dict[str, Any]]:
@@ -331,7 +329,7 @@ class Packing:
             blob = to_blob(labelled(slices, key, surveyed.order, surveyed.left_out))
             packed[:1] = [{"shard": self.numbers[0], "control": SURVEY, "blob": blob}]
         rows = rows if surveyed.slices is None else labelled(rows, key)
-        packed += [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in self._split(rows, task)]
+        packed += [{"shard": self.numbers[shard], "blob": to_buffer(part)} for shard, part in self._split(rows, task)]
         if facts and packed:
             packed[0]["facts"] = json.dumps(facts)
         if rest is not None and surveyed.rest is not None and surveying.needs_history:
@@ -384,7 +382,7 @@ class Packing:
         if self.carried is not None:
             rows = rows.drop_columns([self.carried])
         parts = self._split(labelled(rows, key), task)
-        return [{"shard": self.numbers[shard], "blob": to_blob(part)} for shard, part in parts]
+        return [{"shard": self.numbers[shard], "blob": to_buffer(part)} for shard, part in parts]
 
     def _claiming(self, rows: pa.Table, how: pa.Array) -> pa.Table:
         """Rows with the watermark that each allows."""
@@ -419,7 +417,7 @@ class Packing:
         partial, rest = found
         parts = self._split(partial, task)
         packed: list[dict[str, Any]] = [
-            {"shard": self.numbers[shard], "folded": 0, "blob": to_blob(part)} for shard, part in parts
+            {"shard": self.numbers[shard], "folded": 0, "blob": to_buffer(part)} for shard, part in parts
         ]
         packed[0]["folded"] = rows.num_rows - rest.num_rows
         return packed, rest
@@ -473,7 +471,7 @@ def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def as_batch(packed: list[dict[str, Any]], schema: pa.Schema = PACKED) -> pa.RecordBatch:
-    arrays = [pa.array([row.get(field.name) for row in packed], field.type) for field in schema]
+    arrays = [array_of([row.get(field.name) for row in packed], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

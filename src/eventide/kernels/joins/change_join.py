@@ -159,8 +159,8 @@ class ChangeJoin(StatefulKernel[list[Directory]]):
         """
         held = []
         for table, directory, mine, other in zip(self._tables, state, added, reversed(added), strict=True):
-            asked = ints(other, HASH)
-            table.make_room(max(mine.num_rows, len(distinct(asked))), directory, store)
+            asked = distinct(ints(other, HASH))
+            table.make_room(max(mine.num_rows, len(asked)), directory, store)
             held.append(table.look_up(asked, directory, store))
         right = pa.concat_tables([held[1], added[1]]).combine_chunks()
         for mine, theirs in ((added[0], right), (held[0], added[1])):
