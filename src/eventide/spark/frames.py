@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from eventide.connectors.contract import SourceContext, TableFiles
@@ -54,7 +53,6 @@ _NOT_NEEDED = (
     "spark.sql.streaming.stopTimeout",
     "spark.sql.json.enableExactStringParsing",
 )
-_NOTHING = pa.table({})
 _BEAT_SECONDS = 0.25
 _COMPACT_SECONDS = 5.0
 _ACCOUNTS_ONLY = {"main": Keep(0), "side": Keep(0)}  # rows go to the user, and are not stored
