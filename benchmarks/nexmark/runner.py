@@ -3,8 +3,8 @@
 A run is a fresh query. It first takes the warm-up batches; then all measured files become visible at once, and rows
 per second come from the time until the last result is there, with all windows closed.
 CPU is that of the whole process tree over the same time. Rows are events, whichever of them a query uses. Before a
-query is measured every engine takes its warm-up batches once, to the last window, since Java is slow in what it does for
-the first time, and before the first query a few times more; who comes first changes from query to query.
+query is measured every engine takes its warm-up batches once, to the last window, since Java is slow in what it does
+for the first time, and before the first query a few times more; who comes first changes from query to query.
 """
 
 from __future__ import annotations
