@@ -62,7 +62,8 @@ PACKED = pa.schema(
     ]
 )
 _FEW_SHARDS = 4
-_LARGEST_BLOB = 900 << 10  # bytes: what is a megabyte or more Java's collector keeps apart, and takes its time for
+# bytes: Spark copies a value several times on its way; one of a megabyte or more Java's collector keeps apart
+_LARGEST_BLOB = 900 << 10
 MOST_HELD = 64 << 20  # bytes of rows that a task collects before it packs them
 _TASK_BITS = 40  # in the key of a survey: the place in the task is below them
 _SURVEY_KEY, _ORDER, _LEFT_OUT, _TRUSTED = b"survey", b"order", b"left_out", b"trusted"
