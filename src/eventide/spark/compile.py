@@ -14,6 +14,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
+from eventide.connectors.readers import OF_INBOX
 from eventide.kernels.contract import DEDUP, SIDE_OUTPUT_SCHEMA
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.state.past import NO_PAST, Past
@@ -85,12 +86,13 @@ class CompileOptions:
     list that only Spark can evaluate. With `guards` a row for which an expression raises becomes an error; see `guard`.
     With `asks`, limits of sources are asked for every row; without, tasks let rows pass while there are tokens for all,
     and a batch in which there are not is taken again: see `admission.trust`. `together` are the inputs that share a
-    scan in the checkpoint; None for a stream that begins now.
+    scan in the checkpoint; None for a stream that begins now. What `spares` does, `_spared` says.
     """
 
     decodes: bool = False
     guards: bool = False
     asks: bool = False
+    spares: bool = True
     typed: bool = False
     together: Together | None = None
     origin: Origin | None = None
@@ -125,6 +127,7 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
     forwarding = None if by_tasks is None or guard.is_on else forwarding_of(spec, by_tasks, form)
     trusts = not (options.asks or options.typed)
     packings = [_packing(physical, each, numbers, spec, context.orders, forwarding, trusts) for each in inputs]
+    inputs = [replace(each, spared=_spared(physical, each, options)) for each in inputs]
     together = inputs_together(physical, inputs) if options.together is None else options.together
     found = _packed(physical, context, inputs, packings, schemas, analyzed, options.decodes, guard, together)
     if inbox is not None:
@@ -158,6 +161,18 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
     return Compiled(
         physical, frame, spec, outputs, originals, fused, stages, together, evaluates_rows, tuple(guard.guarded)
     )
+
+
+def _spared(physical: Physical, input: SparkInput, options: CompileOptions) -> frozenset[str]:
+    """Packed columns that Spark need not decode, as only payloads show them: where it reads rows from outside, and
+    somebody takes a batch again in which a row is put aside.
+    """
+    sources = {each.source.connector for each in physical.inputs}
+    has_limits = any(each.source.admission is not None for each in physical.inputs)
+    is_read_by_tasks = any(each.fusion is not None or each.decoding is not None for each in physical.inputs)
+    if not options.spares or options.typed or has_limits or is_read_by_tasks or sources & OF_INBOX.keys():
+        return frozenset()
+    return late_only_columns(physical, input.plan)
 
 
 def _packed(
