@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eventide.result import Result
     from eventide.spark.frames import configure
 
-__version__ = "0.3.7"
+__version__ = "0.3.8"
 __all__ = [
     "Database",
     "EventideError",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,9 @@ from typing import Any
 import pytest
 
 import eventide
+from eventide.admission.trust import Regaining
 from eventide.errors import CheckpointError, EventideError
+from eventide.spark.why_ended import Need
 
 Row = tuple[str, int, int]
 
@@ -135,6 +140,42 @@ def test_a_batch_that_is_too_large_for_the_driver_is_read_where_tasks_have_writt
     ((rows, total, parts),) = [found for found in counts if found[0]]
     assert (rows, total) == (4_000, sum(range(4_000))) and parts > 0
     assert not list((tmp_path / "state").rglob("*.parts")), "deleted when the function had them"
+
+
+def columns_read(query: Any) -> str:
+    """What Spark has read of files in the newest batch, as its plan shows it."""
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        query._running._query.explain()
+    (schema,) = re.findall(r"ReadSchema: (\S+)", shown.getvalue())
+    return schema
+
+
+def test_columns_that_only_payloads_show_are_read_while_rows_are_put_aside(
+    spark: Any, tmp_path: Path, put: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventide.spark.cheaper_plan.Regaining", lambda: Regaining(batches=2))
+    rows = spark.readStream.schema("k string, v bigint, ts bigint, note string").json(str(tmp_path / "in"))
+    clicks = eventide.stream(rows, name="clicks").event_time("ts", type="unixtimestamp_ms")
+    stream = clicks.group_by("k").window(eventide.tumble("1 second")).agg(total="sum(v)")
+    notes: list[str] = []
+
+    def sink(rows: Any, side: Any, account: Any) -> None:
+        notes.extend(json.loads(row.original_event)["note"] for row in side.collect())
+
+    reads_all = []
+    with stream.start(str(tmp_path / "state"), sink) as query:
+        for number, is_late in enumerate([False, False, True, False, True, False, False, False, True]):
+            row = {"k": "x", "v": 1, "ts": 0 if is_late else 2_000 * number, "note": f"n{number}"}
+            (tmp_path / "row").write_text(json.dumps(row) + "\n")
+            (tmp_path / "row").rename(tmp_path / "in" / f"{number}.json")
+            query.process_all()
+            reads_all.append(query._running._cheaper[Need.ORIGINALS].waits)
+            if number in (0, 4):  # with no batch behind them that only closes windows
+                assert ("note" in columns_read(query)) == reads_all[-1]
+        counts = query.accounting()
+    assert notes == ["n2", "n4", "n8"]
+    assert (counts["rows_in"], counts["used"], counts["late"]) == (9, 6, 3)
+    assert reads_all == [False, False, True, True, True, True, True, False, True]
 
 
 def test_spark_generates_code_for_the_first_batches_only(spark: Any, tmp_path: Path, put: Callable[..., None]) -> None:

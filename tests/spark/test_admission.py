@@ -118,7 +118,7 @@ def test_rows_are_folded_while_there_are_tokens_for_all_and_asked_for_when_there
 def test_rows_are_folded_again_when_limits_have_let_all_pass_for_a_while(
     db_factory: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventide.spark.limits_plan.Regaining", lambda: Regaining(batches=2))
+    monkeypatch.setattr("eventide.spark.cheaper_plan.Regaining", lambda: Regaining(batches=2))
     db = db_factory(shards=2)
     db.execute(f"""
         CREATE SOURCE s ({COLUMNS}) WITH ('connector' = 'files', 'path' = '{tmp_path}', 'format' = 'json',

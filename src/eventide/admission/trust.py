@@ -31,8 +31,9 @@ class Trusted:
 
 
 class Regaining:
-    """When tasks may let rows pass again: after so many batches in a row that had a token for every row. Each time
-    that trust is lost it takes twice as many, since taking a batch again costs more than asking.
+    """When a cheaper plan may be trusted again, as that which lets rows pass: after so many batches in a row that had a
+    token for every row. Each time that trust is lost it takes twice as many, since taking a batch again costs more than
+    asking.
     """
 
     def __init__(self, batches: int = 50) -> None:

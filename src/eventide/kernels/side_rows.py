@@ -22,6 +22,10 @@ _MOMENT = pa.timestamp("us", tz="UTC")
 _TEXT_NEEDS_CARE = r"[\x00-\x1f\x7f]"
 
 
+class NotReadError(Exception):
+    """A row is put aside, and its original has columns that were not read, as the plan expects no such row."""
+
+
 class SideRows:
     """Puts rows aside: each is counted, and leaves a payload that names its source.
 
@@ -73,6 +77,8 @@ class SideRows:
         detail: pa.Array | None,
     ) -> pa.Table:
         count, names = rows.num_rows, self._inputs[input or 0]
+        if not {packed for _, packed in names.originals} <= set(rows.column_names):
+            raise NotReadError
         unknown = pa.nulls(count, _MOMENT)
         starts, ends = (unknown, unknown) if windows is None else (timestamps(bound) for bound in windows())
         arrays = [

@@ -16,7 +16,7 @@ from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA
 from eventide.spark.pack import ACCOUNT, SIDE, TAG, TAGGED_SCHEMA
 from eventide.spark.task_output import PROPERTY, WRITTEN, Assignment, OutputForm, TaskOutput, Written, completed
 from eventide.storage.parts import Part
-from eventide.tasks.packing import OVERDRAWN, UNDECODED, from_blob
+from eventide.tasks.packing import NOT_READ, OVERDRAWN, UNDECODED, from_blob
 
 Piece: TypeAlias = pa.Table | Written
 _TAGGED = pa.schema([("tag", pa.string()), ("blob", pa.binary())])
@@ -31,12 +31,13 @@ class Given:
     accounts: list[str]
     undecoded: str | None  # where a scan has met lines that only Spark can decode
     is_overdrawn: bool = False  # whether tasks let rows pass that limits do not admit
+    lacks_originals: bool = False  # whether rows are put aside of which not all columns were read
 
 
 def opened(table: pa.Table) -> Given:
     """From tagged blobs."""
     given = Given([], [], [], None)
-    undecoded, is_overdrawn = None, False
+    undecoded, is_overdrawn, lacks_originals = None, False, False
     for tag, blob in zip(table["tag"].to_pylist(), table["blob"], strict=True):
         content = blob.as_buffer()
         if tag == "account":
@@ -45,12 +46,14 @@ def opened(table: pa.Table) -> Given:
             undecoded = undecoded or bytes(content).decode()
         elif tag == OVERDRAWN:
             is_overdrawn = True
+        elif tag == NOT_READ:
+            lacks_originals = True
         elif tag == WRITTEN:
             written = Written.from_blob(bytes(content))
             (given.main if written.kind == "main" else given.side).append(written)
         else:
             (given.main if tag == "main" else given.side).append(from_blob(content))
-    return Given(given.main, given.side, given.accounts, undecoded, is_overdrawn)
+    return Given(given.main, given.side, given.accounts, undecoded, is_overdrawn, lacks_originals)
 
 
 def assigned(frame: DataFrame, form: OutputForm, assignment: Assignment) -> DataFrame:
@@ -120,7 +123,7 @@ class TaskWriter:
         for batch in batches:
             table = pa.Table.from_batches([batch]).rename_columns(list(self.names))
             tags = table[TAG]
-            for tag in ("account", UNDECODED, OVERDRAWN):
+            for tag in ("account", UNDECODED, OVERDRAWN, NOT_READ):
                 for text in table.filter(pc.equal(tags, tag))[ACCOUNT].to_pylist():
                     if tag == "account":
                         began, watermark = _times(text)

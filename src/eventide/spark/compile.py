@@ -14,6 +14,7 @@ from eventide.admission.options import AdmissionSpec
 from eventide.connectors.arrow_types import to_arrow_schema
 from eventide.connectors.contract import SourceContext
 from eventide.connectors.embedded.read import controls, inbox_frame
+from eventide.connectors.readers import OF_INBOX
 from eventide.kernels.contract import DEDUP, SIDE_OUTPUT_SCHEMA
 from eventide.kernels.intake import IntakeSpec
 from eventide.kernels.state.past import NO_PAST, Past
@@ -85,12 +86,13 @@ class CompileOptions:
     list that only Spark can evaluate. With `guards` a row for which an expression raises becomes an error; see `guard`.
     With `asks`, limits of sources are asked for every row; without, tasks let rows pass while there are tokens for all,
     and a batch in which there are not is taken again: see `admission.trust`. `together` are the inputs that share a
-    scan in the checkpoint; None for a stream that begins now.
+    scan in the checkpoint; None for a stream that begins now. What `spares` does, `_spared` says.
     """
 
     decodes: bool = False
     guards: bool = False
     asks: bool = False
+    spares: bool = True
     typed: bool = False
     together: Together | None = None
     origin: Origin | None = None
@@ -99,55 +101,31 @@ class CompileOptions:
 
 def compile_stream(physical: Physical, context: SourceContext, shards: int, options: CompileOptions) -> Compiled:
     """Build the whole query. Raises a clear error for whatever Spark's analysis refuses; starts nothing."""
-    guard = Guard(options.guards)
-    inbox = inbox_frame(context)
-    inputs = [open_input(context, number, physical, inbox, guard) for number in range(len(physical.inputs))]
-    sides = range(1 + max(input.side for input in physical.inputs))
-    schemas = tuple(common_schema([each for each in inputs if each.plan.side == side]) for side in sides)
-    analyzed = analyze(context.spark, physical, schemas)
-    apart = unshared(physical, analyzed.cast)
-    if apart is not physical:
-        return compile_stream(apart, context, shards, options)
-    misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
-    if misfits:
-        return compile_stream(unfused(physical, misfits), context, shards, options)
+    opened = _opened(physical, context, options)
+    physical, analyzed, inputs, guard = opened.physical, opened.analyzed, opened.inputs, opened.guard
     origin = options.origin or Origin(physical.plan_id, NO_PAST)
     spec = spec_of(physical, analyzed, guard).continuing(origin.past)
-    numbers = tuple(shard_numbers(shards))
     finished = (
         "they are rows of a DataFrame"
         if options.typed
         else _finished_by_tasks(physical, analyzed, spec, origin.plan_id)
     )
     by_tasks = finished if isinstance(finished, Finish) else None
-    outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, schemas))
+    outputs, originals = to_arrow_schema(analyzed.outputs), tuple(map(to_arrow_schema, opened.schemas))
     form = OutputForm(outputs, originals, physical.stream.routes, store_in(context.inbox))
     forwarding = None if by_tasks is None or guard.is_on else forwarding_of(spec, by_tasks, form)
     trusts = not (options.asks or options.typed)
+    numbers = tuple(shard_numbers(shards))
     packings = [_packing(physical, each, numbers, spec, context.orders, forwarding, trusts) for each in inputs]
     together = inputs_together(physical, inputs) if options.together is None else options.together
-    found = _packed(physical, context, inputs, packings, schemas, analyzed, options.decodes, guard, together)
-    if inbox is not None:
-        orphans = () if options.moved is None else options.moved.orphans(numbers)
-        shards_told = (*numbers, *orphans)
-        found = [(_with_controls(inbox, rows, [inputs[n] for n in of], shards_told), of) for rows, of in found]
-    packed = [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows, _ in found]
-    admission = {
-        number: input.source.admission
-        for number, input in enumerate(physical.inputs)
-        if input.source.admission is not None
-    }
-    work = ShardWork(spec, physical.plan_id, numbers, by_tasks, form, admission, shed_window(physical), options.moved)
-    processor = ShardProcessor(work)
+    packed = _packed(opened, context, packings, options, together)
+    work = ShardWork(
+        spec, physical.plan_id, numbers, by_tasks, form, _limits(physical), shed_window(physical), options.moved
+    )
     shuffled = reduce(DataFrame.union, packed).groupBy("shard")
-    frame = shuffled.transformWithState(processor, TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
+    frame = shuffled.transformWithState(ShardProcessor(work), TAGGED_SCHEMA, outputMode="append", timeMode="EventTime")
     if by_tasks is None:
-        sums = checked_sums(physical, analyzed.results)
-        main = StructType([StructField(f.name, WIDE) if f.name in sums else f for f in analyzed.main.fields])
-        decorate = WindowIds(origin.plan_id) if WINDOW_ID in main.names else None
-        unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
-        wide = frame.mapInArrow(unpacker, _wide_schema(main))
-        frame = finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, guard)
+        frame = _left_to_spark(opened, spec, frame, origin)
     fused = tuple(each.fusion is not None and not is_stream(each.plan.source) for each in inputs)
     stages = Fused(
         tuple(_further_stages(physical, packing) for packing in packings),
@@ -160,33 +138,94 @@ def compile_stream(physical: Physical, context: SourceContext, shards: int, opti
     )
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """A plan's inputs with their types, which fit the plan. `schemas` are those of the sides."""
+
+    physical: Physical
+    inputs: list[SparkInput]
+    schemas: tuple[StructType, ...]
+    analyzed: Analyzed
+    inbox: DataFrame | None
+    guard: Guard
+
+
+def _opened(physical: Physical, context: SourceContext, options: CompileOptions) -> _Opened:
+    """The plan may become another one, when Spark has told the types."""
+    guard, inbox = Guard(options.guards), inbox_frame(context)
+    inputs = [open_input(context, number, physical, inbox, guard) for number in range(len(physical.inputs))]
+    sides = range(1 + max(input.side for input in physical.inputs))
+    schemas = tuple(common_schema([each for each in inputs if each.plan.side == side]) for side in sides)
+    analyzed = analyze(context.spark, physical, schemas)
+    apart = unshared(physical, analyzed.cast)
+    if apart is not physical:
+        return _opened(apart, context, options)
+    misfits = [each.number for each in inputs if not fits(each, analyzed.packed[each.plan.side])]
+    if misfits:
+        return _opened(unfused(physical, misfits), context, options)
+    inputs = [replace(each, spared=_spared(physical, inputs, each, options)) for each in inputs]
+    return _Opened(physical, inputs, schemas, analyzed, inbox, guard)
+
+
+def _limits(physical: Physical) -> dict[int, AdmissionSpec]:
+    found = {number: input.source.admission for number, input in enumerate(physical.inputs)}
+    return {number: limits for number, limits in found.items() if limits is not None}
+
+
+def _left_to_spark(opened: _Opened, spec: IntakeSpec, frame: DataFrame, origin: Origin) -> DataFrame:
+    """HAVING and the select list, evaluated by Spark on what the operator gives."""
+    physical, analyzed = opened.physical, opened.analyzed
+    sums = checked_sums(physical, analyzed.results)
+    main = StructType([StructField(f.name, WIDE) if f.name in sums else f for f in analyzed.main.fields])
+    decorate = WindowIds(origin.plan_id) if WINDOW_ID in main.names else None
+    unpacker = Unpacker(to_arrow_schema(main), SIDE_OUTPUT_SCHEMA, decorate)
+    wide = frame.mapInArrow(unpacker, _wide_schema(main))
+    return finished_by_spark(physical, filtered_by_spark(physical, spec), wide, sums, opened.guard)
+
+
+def _spared(
+    physical: Physical, inputs: Sequence[SparkInput], input: SparkInput, options: CompileOptions
+) -> frozenset[str]:
+    """Packed columns that Spark need not decode, as only payloads show them: where it reads rows from outside, and
+    somebody takes a batch again in which a row is put aside.
+    """
+    sources = {each.source.connector for each in physical.inputs}
+    has_limits = any(each.source.admission is not None for each in physical.inputs)
+    is_read_by_tasks = any(each.fusion is not None or each.decoding is not None for each in inputs)
+    if not options.spares or options.typed or has_limits or is_read_by_tasks or sources & OF_INBOX.keys():
+        return frozenset()
+    return late_only_columns(physical, input.plan)
+
+
 def _packed(
-    physical: Physical,
+    opened: _Opened,
     context: SourceContext,
-    inputs: Sequence[SparkInput],
     packings: Sequence[Packing],
-    schemas: Sequence[StructType],
-    analyzed: Analyzed,
-    decodes: bool,
-    guard: Guard,
+    options: CompileOptions,
     together: Together,
-) -> list[tuple[DataFrame, tuple[int, ...]]]:
-    """The rows of the inputs as PACKED, and of which inputs they are."""
+) -> list[DataFrame]:
+    """The rows of the inputs as PACKED, with what the inbox says of them, and the watermark that they allow."""
+    physical, inputs, guard = opened.physical, opened.inputs, opened.guard
 
     def types(input: SparkInput) -> tuple[StructType, Packed]:
-        return schemas[input.plan.side], analyzed.packed[input.plan.side]
+        return opened.schemas[input.plan.side], opened.analyzed.packed[input.plan.side]
 
     shared = {number for numbers in together for number in numbers}
-    found: list[tuple[DataFrame, tuple[int, ...]]] = [
-        (packed_rows(context, physical, each, *types(each), packings[each.number], decodes, guard), (each.number,))
-        for each in inputs
-        if each.number not in shared
-    ]
+    found: list[tuple[DataFrame, tuple[int, ...]]] = []
+    for each in inputs:
+        if each.number not in shared:
+            packing = packings[each.number]
+            rows = packed_rows(context, physical, each, *types(each), packing, options.decodes, guard)
+            found.append((rows, (each.number,)))
     for numbers in together:
         sharing = [replace(inputs[number], fusion=inputs[number].plan.fusion) for number in numbers]
-        scans = [fused_scan(context, physical, each, packings[each.number], decodes) for each in sharing]
+        scans = [fused_scan(context, physical, each, packings[each.number], options.decodes) for each in sharing]
         found.append((scanned_together(context, sharing, scans, guard), numbers))
-    return found
+    if opened.inbox is not None:
+        shards = packings[0].numbers
+        shards = (*shards, *(() if options.moved is None else options.moved.orphans(shards)))
+        found = [(_with_controls(opened.inbox, rows, [inputs[n] for n in of], shards), of) for rows, of in found]
+    return [rows.withWatermark("max_ts", "0 seconds").drop("max_ts") for rows, _ in found]
 
 
 def _with_controls(inbox: DataFrame, rows: DataFrame, inputs: Sequence[SparkInput], shards: Sequence[int]) -> DataFrame:

@@ -114,22 +114,7 @@ class Engine:
         compiled = self._plans.compiled(physical, sql)
         read = stream_parts.sources_by_name(physical)
         upstreams = {name: self._output(source) for name, source in read.items() if source.connector == CONNECTOR}
-        results = Results(self._layout.results(stream.name))
-        results.tidy()
-        identity = self._plans.identity(stream.name)
-        side = (
-            SideOutput(stream.routes)
-            if owner_of(stream.name) in self.muted
-            else stream_parts.side_output(self._layout, stream, side_sinks or {}, results, identity)
-        )
-        bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
-        inputs = tuple(input.source.name for input in physical.inputs)
-        router = self._router(stream, results, inputs, bound, side, compiled)
-        router.listeners = self.listeners
-        looks_up = task_lookup.looks_up(physical.inputs)
-        router.tells_tasks = looks_up or not all(compiled.fused)
-        if looks_up or any(input.decoding or input.source.connector in OF_INBOX for input in physical.inputs):
-            router.offsets = self._layout.spark(stream.name) / "offsets"
+        router = self._opened_router(stream, physical, compiled, side_sinks or {})
         running = RunningStream(
             stream.name,
             self._layout.stream(stream.name),
@@ -153,6 +138,32 @@ class Engine:
         for function, late in self._functions.get(stream.name, ()):
             self._call(stream.name, function, late)
         return running
+
+    def _opened_router(
+        self,
+        stream: logical.Stream,
+        physical: Physical,
+        compiled: Compiled,
+        side_sinks: Mapping[str, logical.Sink],
+    ) -> Router:
+        """What takes the batches of a stream, with its results and side output, as it begins or goes on."""
+        results = Results(self._layout.results(stream.name))
+        results.tidy()
+        identity = self._plans.identity(stream.name)
+        side = (
+            SideOutput(stream.routes)
+            if owner_of(stream.name) in self.muted
+            else stream_parts.side_output(self._layout, stream, side_sinks, results, identity)
+        )
+        bound = TimeBoundFile(self._layout.time_bound(stream.name)) if any(compiled.fused) else None
+        inputs = tuple(input.source.name for input in physical.inputs)
+        router = self._router(stream, results, inputs, bound, side, compiled)
+        router.listeners = self.listeners
+        looks_up = task_lookup.looks_up(physical.inputs)
+        router.tells_tasks = looks_up or not all(compiled.fused)
+        if looks_up or any(input.decoding or input.source.connector in OF_INBOX for input in physical.inputs):
+            router.offsets = self._layout.spark(stream.name) / "offsets"
+        return router
 
     def _with_types(self, stream: logical.Stream) -> logical.Stream:
         """The stream with the types of what it reads from other streams, which are known once those are analysed."""

@@ -70,6 +70,7 @@ class SparkInput:
     fusion: Fusion | None  # of tasks that read
     inbox: DataFrame | None  # of the stream
     decoding: Fusion | None = None  # of tasks that Spark hands lines to
+    spared: frozenset[str] = frozenset()  # packed columns that are not read: see `compile`
 
     @property
     def schema(self) -> StructType:
@@ -183,7 +184,7 @@ def packed_rows(
     """
     source, stream = input.plan.source, None if context.inbox is None else str(context.inbox.parent)
     if input.fusion is None and input.decoding is None:
-        rows = _to_pack(physical, input.plan, input.rows, schema, packed, guard)
+        rows = _to_pack(physical, input.plan, input.rows, schema, packed, guard, input.spared)
         return rows.drop(PASSED).mapInArrow(Packer(packing, stream=stream), PACKED_SCHEMA)
     scan = fused_scan(context, physical, input, packing, decodes)
     if is_stream(source) and input.inbox is not None:
@@ -300,7 +301,13 @@ def _kept(input: Input, frame: DataFrame, keeps: Column) -> DataFrame:
 
 
 def _to_pack(
-    physical: Physical, input: Input, rows: DataFrame, schema: StructType, packed: Packed, guard: Guard
+    physical: Physical,
+    input: Input,
+    rows: DataFrame,
+    schema: StructType,
+    packed: Packed,
+    guard: Guard,
+    spared: frozenset[str] = frozenset(),
 ) -> DataFrame:
     """The columns that travel to the operator, and those beside them that it needs."""
     extra = carried(input.source)
@@ -314,10 +321,11 @@ def _to_pack(
             unknown = F.lit(None).cast("timestamp")
             timed = timed.withColumns(dict.fromkeys((WINDOW_START, WINDOW_END, WINDOW_TIME), unknown))
         frame = guard.cleared(guard.of_rows(timed, physical.outputs)[0])
-    frame, values = guard.of_rows(frame, input.packed)
+    travelling = [named for named in input.packed if named.name not in spared]
+    frame, values = guard.of_rows(frame, travelling)
     columns = [
         value.cast(packed[named.name].dataType).alias(named.name)
-        for value, named in zip(values, input.packed, strict=True)
+        for value, named in zip(values, travelling, strict=True)
     ]
     frame = frame.select(*extra, *columns).drop(BEGAN)
     if not _has_lanes(input):

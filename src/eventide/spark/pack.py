@@ -14,6 +14,7 @@ from eventide.kernels.vector.text import readable
 from eventide.spark.batch_facts import told
 from eventide.tasks.packing import (
     MOST_HELD,
+    NOT_READ,
     NOW,
     OVERDRAWN,
     PACKED,
@@ -137,7 +138,7 @@ class Unpacker:
         return pa.schema([pa.field(TAG, pa.string()), *self.main, side, pa.field(ACCOUNT, pa.string())])
 
     def _widen(self, tag: str, blob: bytes) -> pa.Table:
-        if tag in ("account", UNDECODED, OVERDRAWN):
+        if tag in ("account", UNDECODED, OVERDRAWN, NOT_READ):
             return self._fill({TAG: [tag], ACCOUNT: [blob.decode()]}, 1)
         table = from_blob(blob)
         if tag == "side":

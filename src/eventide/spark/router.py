@@ -39,6 +39,10 @@ class OverdrawnError(Exception):
     """Tasks let rows pass that limits of their source do not admit; ends the query at this batch."""
 
 
+class OriginalsLeftOutError(Exception):
+    """Rows are put aside of which not all columns were read; ends the query at this batch."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a batch gave, in the order in which it leaves, once its account balances."""
@@ -126,6 +130,8 @@ class Router(ABC):
             raise LinesLeftToSparkError(given.undecoded)
         if given.is_overdrawn:
             raise OverdrawnError(f"not all rows of batch {batch} are admitted")
+        if given.lacks_originals:
+            raise OriginalsLeftOutError(f"rows of batch {batch} are put aside")
         self.has_given = True
         main = arranged(self.form, given.main)
         own, written = divided(given.side)
@@ -170,6 +176,11 @@ class Router(ABC):
     def must_ask(self) -> bool:
         """Whether the query has ended because its plan lets rows pass before limits are asked."""
         return isinstance(self.failure, OverdrawnError)
+
+    @property
+    def must_read_all(self) -> bool:
+        """Whether the query has ended because its plan does not read what only payloads show."""
+        return isinstance(self.failure, OriginalsLeftOutError)
 
     def _account(self, batch: int, accounts: list[str], failed: int, given: int = 0) -> Account:
         """`failed` are the results that only Spark could finish, and could not; `given` how many rows leave."""

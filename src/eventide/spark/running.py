@@ -18,10 +18,10 @@ from eventide.eventtime.heartbeat import Heartbeat
 from eventide.eventtime.lanes import LaneSilence
 from eventide.plan.trigger import Trigger
 from eventide.spark.backlog import Backlog
+from eventide.spark.cheaper_plan import CHEAPER, CheaperPlan
 from eventide.spark.clock import SteadyClock
 from eventide.spark.compile import Compiled
 from eventide.spark.last_watermark import LastWatermark
-from eventide.spark.limits_plan import LimitsPlan
 from eventide.spark.manifest_log import ManifestLog
 from eventide.spark.router import Router
 from eventide.spark.session import Jvm
@@ -96,7 +96,7 @@ class RunningStream:
         self._afresh: dict[str, Any] | None = None  # Spark's trigger, while the query is being started afresh
         self._jvm = Jvm.running()
         self._is_told = False  # whether the query's failure was raised: whoever asks again may have mended the cause
-        self._limits_plan = LimitsPlan()
+        self._cheaper = {need: CheaperPlan(figures) for need, figures in CHEAPER.items()}
         self._clock = SteadyClock()
         self._last_watermark = LastWatermark(folder / "watermark.json", folder / "spark" / "commits", router)
         self._ends = False  # whether the query ends when it has taken in what is there
@@ -184,7 +184,7 @@ class RunningStream:
         """Take in all that is there, and run the batches that close windows because of it, at once."""
         if self._own_pace:
             self.stop()
-        self._let_pass_again()
+        self._take_up_the_cheaper_plan()
         self.start()
         self.publish()
         self._wait()
@@ -218,7 +218,7 @@ class RunningStream:
         if self.is_active and not self.trigger.ends:
             has_many_names = self.inbox.last - self._published_before > _NAMES_IN_MEMORY
             pace = self._own_pace
-            if self._let_pass_again() or has_many_names:
+            if self._take_up_the_cheaper_plan() or has_many_names:
                 self._afresh = pace
         if self._afresh is not None:
             self._start_afresh(self._afresh)
@@ -234,14 +234,15 @@ class RunningStream:
             return
         self._own_pace, self._afresh = pace, None
 
-    def _let_pass_again(self) -> bool:
-        """Go back to the plan that lets rows pass, if limits have refused none for long; says whether it did. Then the
-        query is to be started.
+    def _take_up_the_cheaper_plan(self) -> bool:
+        """Go back to a cheaper plan, if it would have done for long; says whether it did. Then the query is to be
+        started.
         """
-        if not self._limits_plan.is_due:
+        due = [plan for plan in self._cheaper.values() if plan.is_due]
+        if not due:
             return False
         self.stop()
-        self.compiled = self._limits_plan.take_up()
+        self.compiled = due[0].take_up()
         return True
 
     def beat(self) -> bool:
@@ -269,7 +270,7 @@ class RunningStream:
         """Decide what follows from a batch, before Spark looks for more to do: so it takes effect with the next one."""
         if not (self._waits or self._ends) and self._last_watermark.will_call_for_batch():
             self.inbox.wake()
-        if not self._decides:
+        if not (self._decides or any(plan.waits for plan in self._cheaper.values())):
             return
         self._tell()
         if self._tables is not None:
@@ -278,7 +279,8 @@ class RunningStream:
         if account is None or account.began is None or account.batch == self._ended:
             return
         self._ended = account.batch
-        self._limits_plan.saw(account)
+        for plan in self._cheaper.values():
+            plan.saw(account)
         taken, waiting = self.backlog.observe(account.began, now, kept_of(account))
         if self._shedding is not None:
             self._shedding.observe(account, now, taken, waiting)
@@ -423,10 +425,11 @@ class RunningStream:
         if need is Need.GUARDS:
             cause = self._why.cause(self._error())
             _LOG.warning("stream %s: an expression failed for a row, such rows are errors now: %s", self.name, cause)
-        if need is Need.ASKING:
-            self._limits_plan.asks_instead_of(self.compiled)
-        else:
-            self._limits_plan.forget()
+        for other, plan in self._cheaper.items():
+            if other is need:
+                plan.gives_way(self.compiled)
+            else:
+                plan.forget()
         self.compiled = compiled
         self.stop()
         return True

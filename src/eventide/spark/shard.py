@@ -22,6 +22,7 @@ from eventide.errors import EngineError
 from eventide.eventtime.lanes import Lanes, add_lanes
 from eventide.kernels.contract import SIDE_OUTPUT_SCHEMA, SIDE_SCHEMA, USED, Clock, FoldingKernel, Output
 from eventide.kernels.intake import IntakeSpec
+from eventide.kernels.side_rows import NotReadError
 from eventide.kernels.vector.busiest_key import MANY, busiest_key
 from eventide.spark.clock import from_spark_ms, to_spark_ms
 from eventide.spark.processor import States
@@ -31,6 +32,7 @@ from eventide.storage.inbox import MANIFEST, STREAM_KINDS
 from eventide.tasks.packing import (
     FORWARDED,
     LANES,
+    NOT_READ,
     OVERDRAWN,
     REST,
     SURVEY,
@@ -190,6 +192,7 @@ class ShardWorker:
         self._store = SparkStore(states, work.moved)
         self._kernel = work.spec.build()
         self._gate = _gate(work) if work.admission else None
+        self._is_void = False  # whether the batch comes again, and what is in the store does not count
 
     def on_rows(self, key: Any, rows: Iterator[Row], timers: Any) -> Iterator[Row]:
         if key[0] not in self._shard_of:
@@ -216,7 +219,12 @@ class ShardWorker:
         if tables or not (received.partials or received.controls):
             # only some tell of problems
             batch = {number: pa.concat_tables(found, promote_options="default") for number, found in tables.items()}
-            output = output.merge(self._kernel.on_rows(batch, clock, self._store))
+            try:
+                output = output.merge(self._kernel.on_rows(batch, clock, self._store))
+            except NotReadError:
+                self._is_void = True
+                yield Row(tag=NOT_READ, blob=b"")
+                return
             if max((table.num_rows for table in batch.values()), default=0) >= MANY:
                 effort["busiest"] = busiest_key(list(batch.values()))
         if "wake" in received.controls:
@@ -254,6 +262,8 @@ class ShardWorker:
         return {number: tables for number, tables in let_in.rows.items() if tables}, let_in.output
 
     def on_timer(self, key: Any, timers: Any) -> Iterator[Row]:
+        if self._is_void:
+            return
         if key[0] not in self._shard_of:
             self._store.drop()
             return

@@ -14,6 +14,7 @@ from eventide.plan.changes import lateness
 from eventide.plan.difference import canonical, difference
 from eventide.plan.physical import Physical
 from eventide.plan.planner import plan_id
+from eventide.spark.cheaper_plan import CHEAPER
 from eventide.spark.compile import Compiled, CompileOptions, Origin
 from eventide.spark.inputs import unfused
 from eventide.spark.moved_state import Moved
@@ -110,7 +111,7 @@ class StreamPlans:
         compiled = self._compiled_as(physical, kept)
         if need is Need.GUARDS and not compiled.guarded:
             return None
-        if need is not Need.ASKING:
+        if need not in CHEAPER:
             write_json(path, kept)
         return compiled
 
@@ -122,6 +123,7 @@ class StreamPlans:
             decodes=kept.get(Need.DECODING.value, False),
             guards=kept.get(Need.GUARDS.value, False),
             asks=kept.get(Need.ASKING.value, False),
+            spares=not kept.get(Need.ORIGINALS.value, False),
             together=tuple(tuple(numbers) for numbers in kept.get("together", [])),
             origin=Origin(texts.all[0].plan_id, texts.past),
             moved=Moved.told(kept.get("moved"), self._layout.moved(physical.stream.name)),

@@ -23,7 +23,8 @@ class Need(Enum):
 
     DECODING = "decodes"  # Spark decodes lines that fused scans cannot
     GUARDS = "guards"  # rows for which an expression raises become errors
-    ASKING = "asks"  # limits of sources are asked for every row; not kept: see `admission.trust`
+    ASKING = "asks"  # limits of sources are asked for every row; not kept: see `cheaper_plan`
+    ORIGINALS = "originals"  # columns are read that only payloads show; not kept either: see `cheaper_plan`
     TIME = "time"  # nothing but another try
 
 
@@ -44,6 +45,8 @@ class WhyEnded:
             return Need.DECODING
         if self.router.must_ask:
             return Need.ASKING
+        if self.router.must_read_all:
+            return Need.ORIGINALS
         text = self.report(error)
         if self._patience.covers(text, self._batch):
             return Need.TIME

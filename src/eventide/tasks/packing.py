@@ -46,6 +46,7 @@ UNDECODED = "undecoded"  # a control entry: this batch must be read by a plan th
 OVERDRAWN = (
     "overdrawn"  # what a shard says: this batch must be read by a plan that lets no row pass before limits are asked
 )
+NOT_READ = "not read"  # what a shard says: this batch must be read by a plan that reads what only payloads show
 
 PACKED = pa.schema(
     [
