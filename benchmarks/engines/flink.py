@@ -32,7 +32,7 @@ _FULL, _START = "full", "start"
 
 
 class FlinkCannot(Exception):
-    """Flink has refused a job, or failed in it."""
+    """Flink has refused a job, has failed in it, or has too little to do."""
 
 
 class Flink:
@@ -121,6 +121,8 @@ def start_of(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def sample(workload: Workload, one: Outcome, start: Outcome) -> Sample:
+    if one.seconds <= start.seconds or one.cpu <= start.cpu:
+        raise FlinkCannot(f"show its speed with {workload.rows:,} rows: a job without any takes as long")
     rows = workload.rows
     return {SPEED.key: rows / (one.seconds - start.seconds), CPU.key: (one.cpu - start.cpu) / rows * 1_000_000}
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import runner
 from benchmarks.engines import flink, flink_sql
-from benchmarks.engines.flink import Flink, flinks
+from benchmarks.engines.flink import Flink, FlinkCannot, flinks
 from benchmarks.figures import CPU, SPEED, Sample
 from benchmarks.flink_jobs import FLINK_ROCKSDB, Outcome
 from benchmarks.runner import Material, Say, WrongResult
@@ -127,6 +127,8 @@ def test_what_a_job_takes_to_start_does_not_count() -> None:
     start = flink.start_of(outcomes)
     found = flink.sample(SMALL, Outcome("full", 2.5, 5.0), start)
     assert found == {SPEED.key: 8_000 / 2.0, CPU.key: pytest.approx(4.0 / 8_000 * 1e6)}
+    with pytest.raises(FlinkCannot, match="8,000 rows"):
+        flink.sample(SMALL, Outcome("full", 0.4, 5.0), start)
 
 
 def test_late_rows_are_left_aside_in_the_truth_and_in_what_flink_wrote(tmp_path: Path) -> None:
