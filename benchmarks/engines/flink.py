@@ -1,8 +1,8 @@
 """Flink SQL over the measured files, in a process of its own, with its state in RocksDB or on the heap.
 
 A run is a job that reads all files, closes all windows at their end, and writes the results as CSV, which are compared
-with what DuckDB says. The first runs of a workload only warm Flink up: one is not enough, the next still gain a fifth.
-What a job takes to start and end is measured by the same job over two rows, and does not count.
+with what DuckDB says. The first runs of a workload only warm Flink up: after one the next are still faster by a third,
+after five by little. What a job takes to start and end is measured by the same job over two rows, and does not count.
 
 Flink reads files of a folder in no order, so there are just two, one for each of its readers, and in each the rows are
 in the order in which the other engines get them.
@@ -28,7 +28,7 @@ from benchmarks.totals import Totals
 from benchmarks.workloads import EVENTS_PER_SECOND, LEFT, RIGHT, Workload
 
 _READERS = 2
-_WARM_RUNS = 3
+_WARM_RUNS = 5
 _FULL, _START = "full", "start"
 
 

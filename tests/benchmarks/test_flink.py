@@ -116,12 +116,13 @@ def test_the_sides_of_a_join_stay_apart(tmp_path: Path) -> None:
 
 def test_a_run_warms_up_and_every_turn_has_a_job_that_only_starts(tmp_path: Path) -> None:
     before, jobs = flink.tasks(SMALL, tmp_path, 2)
-    assert [job.name for job in jobs] == ["full"] * 3 + ["start", "full", "start", "full", "start"]
+    assert [job.name for job in jobs] == ["full"] * 5 + ["start", "full", "start", "full", "start"]
     sinks = [statement.split()[2] for statement in before if "'csv'" in statement]
     assert [job.statement.split()[2] for job in jobs] == [
-        *("o_0", "o_1", "o_2", "o_start", "o_3", "o_start", "o_4", "o_start")
+        *(f"o_{number}" for number in range(5)),
+        *("o_start", "o_5", "o_start", "o_6", "o_start"),
     ]
-    assert sinks == ["o_start", "o_0", "o_1", "o_2", "o_3", "o_4"]
+    assert sinks == ["o_start", *(f"o_{number}" for number in range(7))]
 
 
 def test_what_a_job_takes_to_start_does_not_count() -> None:
