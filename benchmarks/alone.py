@@ -28,9 +28,9 @@ ENGINES: dict[str, Callable[..., Engine]] = {OURS: Eventide, ROCKSDB_STATE: with
 
 
 def write_files(workload: Workload, folder: Path) -> None:
-    """What `measure` needs: the batches before and those that are measured elsewhere."""
+    """What `measure` needs: all batches but those of a single row that closes nothing."""
     plan = data.plan(workload)
-    data.write(workload.data, (*plan.warm, *plan.measured), folder)
+    data.write(workload.data, (*plan.warm, *plan.measured, plan.closing), folder)
 
 
 def measure(engine: str, workload: Workload, folder: Path) -> Sample:
@@ -42,13 +42,14 @@ def measure(engine: str, workload: Workload, folder: Path) -> Sample:
 
 
 def peak(engine: str, workload: Workload, files: Path) -> Sample:
-    """Over all batches of the workload: first those that warm up, then the others."""
-    warm = workload.warm_batches
+    """Over all batches of the workload: those that warm up, the others, and the row that closes windows."""
+    plan = data.plan(workload)
     paths = sorted(path for path in files.rglob("*") if path.is_file())
     spark = acquire()
     with Sampler() as sampler, runner.running(ENGINES[engine](spark), workload) as (run, watched):
-        for is_warm in (True, False):
-            data.link([path for path in paths if (data.batch_of(path) < warm) == is_warm], watched)
+        for spans in (plan.warm, plan.measured, [plan.closing]):
+            batches = {span.batch for span in spans}
+            data.link([path for path in paths if data.batch_of(path) in batches], watched)
             run.take()
         if run.totals().rows == 0:
             raise RuntimeError(f"{workload.name}: {engine} returned nothing")

@@ -54,4 +54,4 @@ def test_a_second_start_has_what_the_first_has_kept(monkeypatch: pytest.MonkeyPa
 def test_files_for_an_engine_alone_know_their_batch(tmp_path: Path) -> None:
     workload = Workload("tiny", Data(keys=10), batch_rows=400, warm_batches=1, batches=1)
     alone.write_files(workload, tmp_path)
-    assert sorted(data.batch_of(path) for path in tmp_path.iterdir()) == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert sorted(data.batch_of(path) for path in tmp_path.iterdir()) == [0, 0, 0, 0, 1, 1, 1, 1, 4]
