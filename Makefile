@@ -69,7 +69,7 @@ bench: setup $(BENCH_READY) $(ARCHIVE) ## every workload compared with native Sp
 	@$(BIN)/python benchmarks/kernels.py
 	@$(WITH_JAVA) $(BIN)/python benchmarks/sessions.py
 
-bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads with a bar, each ratio next to its bar; fails if one falls short
+bench-bar: setup $(BENCH_READY) $(ARCHIVE) ## the workloads with a bar, each ratio next to its bar; fails if one falls short; BENCH_ARGS="--flink PYTHON" adds Flink
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --bar $(BENCH_ARGS)
 
 bench-kafka: setup $(BENCH_READY) $(ARCHIVE) ## one topic, read by Eventide and by native Spark; needs Maven

@@ -1,6 +1,8 @@
 """Peak memory of one engine in its own process: engines that share a JVM would share its heap.
 
-python -m benchmarks.alone ENGINE WORKLOAD     # prints the peak as a line of JSON
+python -m benchmarks.alone ENGINE WORKLOAD FILES     # prints the peak as a line of JSON
+
+FILES is a folder with the workload's files, which somebody else has written: what that took is no engine's memory.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,21 +27,33 @@ from eventide.spark.session import acquire, release
 ENGINES: dict[str, Callable[..., Engine]] = {OURS: Eventide, ROCKSDB_STATE: with_rocksdb, MEMORY_STATE: in_memory}
 
 
-def measure(engine: str, workload: str) -> Sample:
-    command = [sys.executable, "-m", "benchmarks.alone", engine, workload]
+def write_files(workload: Workload, folder: Path) -> None:
+    """What `measure` needs: all batches but those of a single row that closes nothing."""
+    plan = data.plan(workload)
+    data.write(workload.data, (*plan.warm, *plan.measured, plan.closing), folder)
+
+
+def measure(engine: str, workload: Workload, folder: Path) -> Sample:
+    """In a separate process."""
+    command = [sys.executable, "-m", "benchmarks.alone", engine, workload.name, str(folder)]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     found: Sample = json.loads(told.splitlines()[-1])
     return found
 
 
-def peak(engine: str, workload: Workload, folder: Path) -> Sample:
-    """Over all batches of the workload; the files are written before the engine starts."""
-    material = runner.prepare(workload, folder)
-    with Sampler() as sampler, runner.running(ENGINES[engine](acquire()), workload) as (run, watched):
-        for spans in (material.plan.warm, material.plan.measured):
-            data.link(material.of(spans), watched)
+def peak(engine: str, workload: Workload, files: Path) -> Sample:
+    """Over all batches of the workload: those that warm up, the others, and the row that closes windows."""
+    plan = data.plan(workload)
+    paths = sorted(path for path in files.rglob("*") if path.is_file())
+    spark = acquire()
+    with Sampler() as sampler, runner.running(ENGINES[engine](spark), workload) as (run, watched):
+        for spans in (plan.warm, plan.measured, [plan.closing]):
+            batches = {span.batch for span in spans}
+            data.link([path for path in paths if data.batch_of(path) in batches], watched)
             run.take()
-    release()
+        if run.totals().rows == 0:
+            raise RuntimeError(f"{workload.name}: {engine} returned nothing")
+    release(spark)
     return {MEMORY.key: max(sum(sizes.values()) for sizes in sampler.samples) / 1e6}
 
 
@@ -48,11 +61,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("workload", choices=[workload.name for workload in EVERYTHING])
-    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("files", type=Path)
     given = parser.parse_args()
-    workload = next(workload for workload in EVERYTHING if workload.name == given.workload).smaller(given.scale)
-    with tempfile.TemporaryDirectory(prefix="bench-alone-") as folder:
-        print(json.dumps(peak(given.engine, workload, Path(folder))))
+    workload = next(workload for workload in EVERYTHING if workload.name == given.workload)
+    print(json.dumps(peak(given.engine, workload, given.files)))
 
 
 if __name__ == "__main__":

@@ -91,6 +91,11 @@ def write(data: Data, spans: Iterable[Span], folder: Path) -> Files:
     return made
 
 
+def batch_of(path: Path) -> int:
+    """The number of the batch that a file is part of."""
+    return int(path.name.partition("-")[0])
+
+
 def files_per_batch(data: Data) -> int:
     """Of one input: those of all inputs make a batch."""
     if data.most_files is not None:

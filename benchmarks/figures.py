@@ -31,11 +31,12 @@ MEDIAN_DELAY = Figure("median_delay_seconds", "from a window's end to its result
 LONGEST_DELAY = Figure("p99_delay_seconds", "from a window's end to its result, 99th percentile", "s")
 COLD = Figure("first_result_seconds", "first result, cold", "s", digits=1)
 MEMORY = Figure("peak_megabytes", "peak memory", "MB", digits=0)
+SCALING = Figure("speed_times", "speed with two cores by that with one", "times", higher_is_better=True)
 GROWTH = Figure("memory_growth", "memory, last third by middle third", "times")
 STATE_GROWTH = Figure("state_growth", "state held, last third by middle third", "times")
 FIGURES = (
     *(SPEED, CPU, SINGLE, CLOSING, STATE, CHECKPOINT),
-    *(BATCHES, MEDIAN_DELAY, LONGEST_DELAY, COLD, MEMORY, GROWTH, STATE_GROWTH),
+    *(BATCHES, MEDIAN_DELAY, LONGEST_DELAY, COLD, MEMORY, SCALING, GROWTH, STATE_GROWTH),
 )
 
 Sample = dict[str, float]

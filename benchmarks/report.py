@@ -82,7 +82,8 @@ def verdict_rows(verdicts: Sequence[Verdict]) -> Rows:
     rows = [["what", "found", "bar", "verdict"]]
     for verdict in verdicts:
         value = "not measured" if verdict.value is None else f"{verdict.value:.2f}"
-        rows.append([verdict.title, value, verdict.bar, "met" if verdict.is_met else "MISSED"])
+        outcome = "met" if verdict.is_met else "MISSED" if verdict.is_asked else "not asked for"
+        rows.append([verdict.title, value, verdict.bar, outcome])
     return rows
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from benchmarks import data
 from benchmarks.engines.contract import Engine, OneShot, Run
@@ -56,6 +56,17 @@ class Material:
         return [path for span in spans for path in self.files[span.batch]]
 
 
+class Apart(Protocol):
+    """An engine in a process of its own, which takes all its turns when the others have had theirs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def can(self, workload: Workload) -> bool: ...
+
+    def turns(self, material: Material, repeat: int, say: Say) -> list[Sample]: ...
+
+
 def prepare(workload: Workload, folder: Path) -> Material:
     plan = data.plan(workload)
     files = data.write(workload.data, plan.spans, folder)
@@ -70,9 +81,14 @@ def prepare(workload: Workload, folder: Path) -> Material:
 
 
 def compare(
-    workload: Workload, engines: Sequence[Engine], one_shots: Sequence[OneShot], repeat: int, say: Say
-) -> dict[str, list[Sample]]:
-    """Samples by engine, one per turn."""
+    workload: Workload,
+    engines: Sequence[Engine],
+    one_shots: Sequence[OneShot],
+    repeat: int,
+    say: Say,
+    apart: Sequence[Apart] = (),
+) -> tuple[dict[str, list[Sample]], list[str]]:
+    """Samples by engine, one per turn, and what went wrong with engines that run apart."""
     engines = [engine for engine in engines if engine.can(workload)]
     one_shots = [engine for engine in one_shots if engine.can(workload)]
     samples: dict[str, list[Sample]] = {
@@ -88,7 +104,25 @@ def compare(
                 say(f"  {turn + 1}/{repeat} {engine.name}: {samples[engine.name][-1][SPEED.key]:,.0f} rows/s")
             for one_shot in one_shots:
                 samples[one_shot.name].append(measure_one_shot(one_shot, material))
-    return samples
+        taken, problems = _apart(apart, material, repeat, say)
+    return samples | taken, problems
+
+
+def _apart(
+    engines: Sequence[Apart], material: Material, repeat: int, say: Say
+) -> tuple[dict[str, list[Sample]], list[str]]:
+    """One that fails has no samples; the others keep theirs."""
+    samples: dict[str, list[Sample]] = {}
+    problems = []
+    for engine in engines:
+        if not engine.can(material.workload):
+            continue
+        try:
+            samples[engine.name] = engine.turns(material, repeat, say)
+        except Exception as error:
+            problems.append(f"{material.workload.name}, {engine.name}: {type(error).__name__}: {error}")
+            say(f"  FAILED: {problems[-1]}")
+    return samples, problems
 
 
 def _in_the_race(engines: Sequence[Engine], samples: dict[str, list[Sample]]) -> list[Engine]:
@@ -98,7 +132,12 @@ def _in_the_race(engines: Sequence[Engine], samples: dict[str, list[Sample]]) ->
 
 
 def compare_all(
-    workloads: Sequence[Workload], engines: Sequence[Engine], one_shots: Sequence[OneShot], repeat: int, say: Say
+    workloads: Sequence[Workload],
+    engines: Sequence[Engine],
+    one_shots: Sequence[OneShot],
+    repeat: int,
+    say: Say,
+    apart: Sequence[Apart] = (),
 ) -> tuple[Results, list[str]]:
     """Results, and what went wrong: a workload that fails has no results, but the others keep theirs."""
     results: Results = {}
@@ -106,7 +145,8 @@ def compare_all(
     for workload in workloads:
         say(f"{workload.name}: {workload.batches} batches of {workload.batch_rows:,} rows")
         try:
-            results[workload.name] = compare(workload, engines, one_shots, repeat, say)
+            results[workload.name], failed = compare(workload, engines, one_shots, repeat, say, apart)
+            problems += failed
         except Exception as error:
             problems.append(f"{workload.name}: {type(error).__name__}: {error}")
             say(f"  FAILED: {problems[-1]}")

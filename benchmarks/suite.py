@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
 import eventide
-from benchmarks import alone, cold, latency, many_streams, memory, runner
-from benchmarks.bars import COLD_START, LATENCY, LONG_RUN, MANY_STREAMS
+from benchmarks import alone, cold, latency, many_streams, memory, runner, scaling
+from benchmarks.bars import (
+    COLD_AGAIN,
+    COLD_FIRST,
+    COLD_START,
+    LATENCY,
+    LONG_RUN,
+    MANY_STREAMS,
+    SCALING_OF_CORES,
+    alone_of,
+)
 from benchmarks.engines.contract import Engine, OneShot
 from benchmarks.engines.eventide import Eventide
 from benchmarks.engines.native import in_memory, with_rocksdb
-from benchmarks.figures import BATCHES, COLD, GROWTH, LONGEST_DELAY, MEDIAN_DELAY, MEMORY, OURS, Results, Sample
-from benchmarks.runner import Say
+from benchmarks.figures import (
+    BATCHES,
+    COLD,
+    GROWTH,
+    LONGEST_DELAY,
+    MEDIAN_DELAY,
+    MEMORY,
+    OURS,
+    SCALING,
+    Results,
+    Sample,
+)
+from benchmarks.runner import Apart, Say
 from benchmarks.workloads import Workload
 
 Wanted = Callable[[str, str], bool]  # by workload and engine name
+
+
+def any_engine(workload: str, engine: str) -> bool:
+    return True
 
 
 def comparison(
@@ -25,7 +51,8 @@ def comparison(
     one_shots: Sequence[OneShot],
     repeat: int,
     say: Say,
-    is_wanted: Wanted = lambda workload, engine: True,
+    is_wanted: Wanted = any_engine,
+    apart: Sequence[Apart] = (),
 ) -> tuple[Results, list[str]]:
     """Runs on one Spark session; returns the results, and what went wrong."""
     with eventide.connect() as holder:
@@ -38,7 +65,8 @@ def comparison(
         for workload in workloads:
             wanted = [engine for engine in engines if is_wanted(workload.name, engine.name)]
             beside = [one_shot for one_shot in one_shots if is_wanted(workload.name, one_shot.name)]
-            found, failed = runner.compare_all([workload], wanted, beside, repeat, say)
+            later = [engine for engine in apart if is_wanted(workload.name, engine.name)]
+            found, failed = runner.compare_all([workload], wanted, beside, repeat, say, later)
             results.update(found)
             problems += failed
         return results, problems
@@ -52,6 +80,26 @@ def cold_starts(repeat: int, say: Say, engines: Sequence[str] = cold.ENGINES) ->
             samples[engine].append(cold.measure(engine))
             say(f"  {turn + 1}/{repeat} {engine}: {samples[engine][-1][COLD.key]:.1f} s")
     return {COLD_START: samples}
+
+
+def cold_starts_with_pip(repeat: int, say: Say, engines: Sequence[str] = cold.ENGINES) -> Results:
+    """Without anything that `make` has prepared, the first time and the second."""
+    results: Results = {COLD_FIRST: {}, COLD_AGAIN: {}}
+    say(f"{COLD_FIRST}; {COLD_AGAIN}")
+    for turn in range(repeat):
+        for engine in engines:
+            pair = cold.measure_with_pip(engine)
+            for workload, sample in zip(results, pair, strict=True):
+                results[workload].setdefault(engine, []).append(sample)
+            say(f"  {turn + 1}/{repeat} {engine}: {pair[0][COLD.key]:.1f} s, then {pair[1][COLD.key]:.1f} s")
+    return results
+
+
+def scaling_of_cores(say: Say) -> Results:
+    say(f"{SCALING_OF_CORES}: {scaling.WORKLOAD.name}")
+    sample = scaling.measure(OURS, scaling.TURNS, say)
+    say(f"  {sample[SCALING.key]:.2f} times")
+    return {SCALING_OF_CORES: {OURS: [sample]}}
 
 
 def many_streams_at_once(say: Say) -> Results:
@@ -80,16 +128,21 @@ def latencies(seconds: float, say: Say) -> Results:
     return results
 
 
-def peak_memory(workload: str, repeat: int, say: Say) -> Results:
+def peak_memory(workloads: Sequence[Workload], engines: Sequence[str], repeat: int, say: Say) -> Results:
     """Each run in a separate process."""
-    heading = f"alone: {workload}"
-    say(heading)
-    samples: dict[str, list[Sample]] = {engine: [] for engine in alone.ENGINES}
-    for turn in range(repeat):
-        for engine in alone.ENGINES:
-            samples[engine].append(alone.measure(engine, workload))
-            say(f"  {turn + 1}/{repeat} {engine}: {samples[engine][-1][MEMORY.key]:,.0f} MB")
-    return {heading: samples}
+    results: Results = {}
+    for workload in workloads:
+        heading = alone_of(workload)
+        say(heading)
+        samples: dict[str, list[Sample]] = {engine: [] for engine in engines}
+        with tempfile.TemporaryDirectory(prefix="bench-alone-") as folder:
+            alone.write_files(workload, Path(folder))
+            for turn in range(repeat):
+                for engine in runner.rotated(engines, turn):
+                    samples[engine].append(alone.measure(engine, workload, Path(folder)))
+                    say(f"  {turn + 1}/{repeat} {engine}: {samples[engine][-1][MEMORY.key]:,.0f} MB")
+        results[heading] = samples
+    return results
 
 
 def long_run(rows: int, say: Say) -> Results:

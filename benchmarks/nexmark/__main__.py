@@ -16,6 +16,7 @@ from pathlib import Path
 
 import eventide
 from benchmarks.figures import OURS, Results
+from benchmarks.flink_jobs import BACKENDS
 from benchmarks.nexmark import flink, report, runner
 from benchmarks.nexmark.engines import Engine, Eventide, Native
 from benchmarks.nexmark.events import Events
@@ -36,7 +37,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the events (default 1)")
     parser.add_argument("--engines", nargs="+", choices=("eventide", "native"), default=("eventide", "native"))
     parser.add_argument("--flink", metavar="PYTHON", help="an interpreter that has apache-flink and psutil")
-    parser.add_argument("--backend", nargs="+", choices=tuple(flink.BACKENDS), default=["Flink, RocksDB"])
+    parser.add_argument("--backend", nargs="+", choices=tuple(BACKENDS), default=["Flink, RocksDB"])
     parser.add_argument("--output", type=Path, default=Path("artifacts/nexmark"), help="for results.json and .png")
     parser.add_argument("--from", dest="kept", type=Path, metavar="JSON", help="measure nothing; show these results")
     parser.add_argument("--write-docs", action="store_true", help="put table and plot into docs/performance.md")

@@ -9,11 +9,13 @@ from benchmarks.bars import (
     AtLeast,
     AtMost,
     NotFarBehind,
+    Reaches,
     all_met,
     is_judged,
     verdicts,
 )
-from benchmarks.figures import COLD, CPU, SINGLE, SPEED, Results
+from benchmarks.figures import COLD, CPU, MEMORY, SCALING, SINGLE, SPEED, Results
+from benchmarks.flink_jobs import BACKENDS, FLINK_MEMORY, FLINK_ROCKSDB
 from benchmarks.workloads import OTHERS, TUMBLING
 
 FAST: Results = {
@@ -25,7 +27,7 @@ def bars_of(workload: str) -> dict[tuple[str, str], float]:
     return {
         (bar.figure.key, bar.against): bar.times
         for bar in BARS
-        if isinstance(bar, AtLeast) and bar.workload == workload
+        if isinstance(bar, AtLeast) and bar.workload == workload and bar.against not in BACKENDS
     }
 
 
@@ -58,6 +60,39 @@ def test_another_engine_may_be_ahead_by_a_margin() -> None:
     assert NotFarBehind("cold", COLD, "native", 1.0).verdict(results).is_met
     assert not NotFarBehind("cold", COLD, "native", 0.5).verdict(results).is_met
     assert not NotFarBehind("cold", COLD, "other", 1.0).verdict(results).is_met
+
+
+def test_a_limit_from_below_holds_for_our_median() -> None:
+    results: Results = {"cores": {"eventide": [{SCALING.key: 1.8}]}}
+    assert Reaches("cores", SCALING, 1.8).verdict(results).is_met
+    assert not Reaches("cores", SCALING, 1.81).verdict(results).is_met
+    assert Reaches("other", SCALING, 1.0).verdict(results).value is None
+
+
+def test_less_memory_is_better() -> None:
+    results: Results = {"alone": {"eventide": [{MEMORY.key: 900.0}], ROCKSDB_STATE: [{MEMORY.key: 1_000.0}]}}
+    assert AtLeast("alone", MEMORY, ROCKSDB_STATE, 1.0).verdict(results).is_met
+    assert not AtLeast("alone", MEMORY, ROCKSDB_STATE, 1.2).verdict(results).is_met
+
+
+def test_a_bar_against_an_engine_that_nobody_asked_for_is_listed_and_fails_nothing() -> None:
+    bar = AtLeast("w", SPEED, FLINK_MEMORY, 2.0)
+    [found] = verdicts(FAST, [bar], BACKENDS)
+    assert (found.value, found.is_met, found.is_asked) == (None, False, False)
+    assert all_met([found])
+    assert not all_met(verdicts(FAST, [bar]))
+    slow: Results = {"w": {"eventide": [{SPEED.key: 2.0}], FLINK_MEMORY: [{SPEED.key: 2.0}]}}
+    assert not all_met(verdicts(slow, [bar], BACKENDS))
+
+
+def test_flink_is_judged_on_what_both_run() -> None:
+    found = {
+        (bar.figure, bar.against): bar.times for bar in BARS if isinstance(bar, AtLeast) and bar.workload == "sessions"
+    }
+    assert [found[figure, FLINK_ROCKSDB] for figure in (SPEED, CPU)] == [3.0, 3.0]
+    assert [found[figure, FLINK_MEMORY] for figure in (SPEED, CPU)] == [2.0, 2.0]
+    assert is_judged("sessions", FLINK_MEMORY)
+    assert not is_judged("parquet, 1k keys", FLINK_MEMORY)
 
 
 def test_one_bar_missed_is_a_failure() -> None:

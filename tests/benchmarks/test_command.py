@@ -7,7 +7,18 @@ import sys
 import pytest
 
 from benchmarks.__main__ import arguments, chosen
-from benchmarks.bars import BARS, COLD_START, LATENCY, LONG_RUN, MANY_STREAMS
+from benchmarks.bars import (
+    ALONE,
+    BARS,
+    COLD_AGAIN,
+    COLD_FIRST,
+    COLD_START,
+    LATENCY,
+    LONG_RUN,
+    MANY_STREAMS,
+    SCALING_OF_CORES,
+    alone_of,
+)
 from benchmarks.engines.peer import has
 from benchmarks.runner import rotated
 from benchmarks.workloads import BATCH_SIZES, EVERYTHING
@@ -23,7 +34,8 @@ def test_everything_runs_unless_something_is_named() -> None:
 
 
 def test_the_bar_runs_just_what_it_judges() -> None:
-    of_their_own = {COLD_START, LONG_RUN, MANY_STREAMS, *LATENCY.values()}
+    of_their_own = {COLD_START, COLD_FIRST, COLD_AGAIN, LONG_RUN, MANY_STREAMS, SCALING_OF_CORES, *LATENCY.values()}
+    of_their_own |= {alone_of(workload) for workload in ALONE}
     assert set(names("--bar")) == {bar.workload for bar in BARS} - of_their_own
     assert not set(names("--bar")) & {workload.name for workload in BATCH_SIZES}
 
@@ -35,6 +47,15 @@ def test_workloads_have_names_of_their_own() -> None:
 def test_an_unknown_workload_is_refused() -> None:
     with pytest.raises(SystemExit, match="no such workload: sesions"):
         names("--only", "sesions")
+
+
+def test_what_is_not_a_workload_can_be_named_too() -> None:
+    assert names("--only", "latency", "scaling") == []
+    assert names("--bar", "--only", "memory", "sessions") == ["sessions"]
+
+
+def test_memory_is_measured_for_one_workload_of_each_kind() -> None:
+    assert len(ALONE) == 7
 
 
 def test_a_scale_changes_the_rows_and_nothing_else() -> None:

@@ -36,6 +36,8 @@ def test_the_summary_has_a_row_per_workload() -> None:
 
 
 def test_a_verdict_shows_what_was_found_beside_its_bar() -> None:
+    nobody_asked = Verdict("Flink", None, ">= 3x", False, is_asked=False)
+    assert verdict_rows([nobody_asked])[1:] == [["Flink", "not measured", ">= 3x", "not asked for"]]
     assert verdict_rows(VERDICTS)[1:] == [["speed", "2.00", ">= 2x", "met"], ["CPU", "not measured", ">= 2x", "MISSED"]]
 
 
