@@ -33,7 +33,7 @@ _STREAMING = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     # Spark adds up a hash of every byte that is shuffled, to find out whether a task that runs a second time, since an
-    # executor is lost, gives the same as before. Here there is one executor, and of what tasks do more than half was that.
+    # executor is lost, gives the same as before. Here there is one executor.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
 }
 
