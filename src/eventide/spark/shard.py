@@ -200,7 +200,6 @@ class ShardWorker:
             return
         clock, began = _clock(timers), time.perf_counter()
         received = Received()
-        effort: dict[str, Any] = {}  # microseconds spent, and the key with most of the rows, where many came
         for row in rows:
             received.add(row)
         if received.undecoded is not None:
@@ -213,20 +212,29 @@ class ShardWorker:
         if tables is None:
             yield Row(tag=OVERDRAWN, blob=b"")
             return
+        # only some tell of problems
+        batch = {number: pa.concat_tables(found, promote_options="default") for number, found in tables.items()}
+        try:
+            output = output.merge(self._given(received, batch, clock))
+        except NotReadError:
+            self._is_void = True
+            yield Row(tag=NOT_READ, blob=b"")
+            return
+        # microseconds spent, and the key with most of the rows, where many came
+        effort: dict[str, Any] = {"spent": int((time.perf_counter() - began) * 1e6)}
+        if max((table.num_rows for table in batch.values()), default=0) >= MANY:
+            effort["busiest"] = busiest_key(list(batch.values()))
+        yield from self._done(key, clock, received.count, output, received.times, effort)
+        yield from (Row(tag=tag, blob=blob) for tag, blob in received.given)
+
+    def _given(self, received: Received, batch: Mapping[int, pa.Table], clock: Clock) -> Output:
+        """What the kernel gives for the rows that were let in, and for what the stream was told."""
+        output = Output()
         if received.partials and isinstance(self._kernel, FoldingKernel):
             folded = pa.concat_tables(received.partials)
             output = output.merge(self._kernel.on_folded(folded, received.folded, clock, self._store))
-        if tables or not (received.partials or received.controls):
-            # only some tell of problems
-            batch = {number: pa.concat_tables(found, promote_options="default") for number, found in tables.items()}
-            try:
-                output = output.merge(self._kernel.on_rows(batch, clock, self._store))
-            except NotReadError:
-                self._is_void = True
-                yield Row(tag=NOT_READ, blob=b"")
-                return
-            if max((table.num_rows for table in batch.values()), default=0) >= MANY:
-                effort["busiest"] = busiest_key(list(batch.values()))
+        if batch or not (received.partials or received.controls):
+            output = output.merge(self._kernel.on_rows(batch, clock, self._store))
         if "wake" in received.controls:
             output = output.merge(self._kernel.on_time(clock, self._store))
         if "tick" in received.controls:
@@ -235,9 +243,7 @@ class ShardWorker:
             output = output.merge(self._kernel.on_flush(max(received.controls["flush"]), clock, self._store))
         output.counts[USED] += received.forwarded
         output.events.update(received.facts)
-        effort["spent"] = int((time.perf_counter() - began) * 1e6)
-        yield from self._done(key, clock, received.count, output, received.times, effort)
-        yield from (Row(tag=tag, blob=blob) for tag, blob in received.given)
+        return output
 
     def _let_in(self, received: Received) -> tuple[dict[int, list[pa.Table]] | None, Output]:
         """The rows that limits admit, by input; the output has the others. None if tasks let rows pass that limits do
