@@ -47,7 +47,7 @@ class RunningStream:
 
     Most streams never meet a line that only Spark can decode, nor a row for which an expression raises. So the first
     plan is made for neither; a query that stops at one starts again, once in a stream's life for each `Need`, with the
-    same batch and a plan that has what it needs.
+    same batch and a plan that has what it needs. For some a cheaper plan comes back: see `cheaper_plan`.
     """
 
     def __init__(
@@ -238,11 +238,12 @@ class RunningStream:
         """Go back to a cheaper plan, if it would have done for long; says whether it did. Then the query is to be
         started.
         """
-        due = [plan for plan in self._cheaper.values() if plan.is_due]
+        due = [need for need, plan in self._cheaper.items() if plan.is_due]
         if not due:
             return False
         self.stop()
-        self.compiled = due[0].take_up()
+        self.compiled = self._cheaper[due[0]].take_up()
+        self._why.met.discard(due[0])
         return True
 
     def beat(self) -> bool:
@@ -430,6 +431,7 @@ class RunningStream:
                 plan.gives_way(self.compiled)
             else:
                 plan.forget()
+        self._why.met = self._cheaper.keys() & {need}
         self.compiled = compiled
         self.stop()
         return True

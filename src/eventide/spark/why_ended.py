@@ -37,15 +37,16 @@ class WhyEnded:
     router: Router
     check_sources: Callable[[], None]
     is_beyond_guards: bool = False  # whether guards were tried, or are of no use
+    met: set[Need] = field(default_factory=set)  # what the plan that runs has for a while: see `cheaper_plan`
     _patience: Patience = field(default_factory=Patience)
 
     def need(self, error: Exception, compiled: Compiled) -> Need | None:
         """What the plan lacks for the batch at which the query has ended."""
         if self.router.must_decode:
             return Need.DECODING
-        if self.router.must_ask:
+        if self.router.must_ask and Need.ASKING not in self.met:
             return Need.ASKING
-        if self.router.must_read_all:
+        if self.router.must_read_all and Need.ORIGINALS not in self.met:
             return Need.ORIGINALS
         text = self.report(error)
         if self._patience.covers(text, self._batch):
