@@ -130,8 +130,10 @@ def test_what_only_spark_can_judge_is_not_portable(sql: str) -> None:
         portable(sql, source_names({"k": "bigint", "d": "double", "s": "string", "t": "string", "p": "timestamp"}))
 
 
-@pytest.mark.parametrize("sql", ["k * 1.5 * k * k", "0.5 * 2", "k / 1.5", "k % 0.5", "d * c", "c IN (1.5)", "c > d",
-    "0.00000000000000000001 > k"])
+@pytest.mark.parametrize(
+    "sql",
+    ["k * 1.5 * k * k", "0.5 * 2", "k / 1.5", "k % 0.5", "d * c", "c IN (1.5)", "c > d", "0.00000000000000000001 > k"],
+)
 def test_decimals_of_which_spark_might_lose_digits_are_not_portable(sql: str) -> None:
     from eventide.tasks.portable import NotPortableError
 

@@ -78,8 +78,9 @@ def test_patterns_find_what_spark_finds(keep_spark: Any) -> None:
         every += [f"s RLIKE '{pattern}'"]
         every += [f"regexp_extract(s, '{pattern}', {group})" for group in range(groups + 1)]
     every += ["regexp_like(s, 'b')", r"s RLIKE r'\d'", "regexp_extract(s, '(b)')", "s NOT RLIKE 'a'"]
-    every += [f"regexp_replace(s, '{pattern}', 'é')" for pattern in ("a+", "a|ab", "[^a]", r"\\s", ".", "(a)(b)?",
-    "^a")]
+    every += [
+        f"regexp_replace(s, '{pattern}', 'é')" for pattern in ("a+", "a|ab", "[^a]", r"\\s", ".", "(a)(b)?", "^a")
+    ]
     _answers(keep_spark, pa.table({"s": pa.array([*TEXTS, *mixed])}), {"s": "string"}, every)
 
 

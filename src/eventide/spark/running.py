@@ -160,6 +160,7 @@ class RunningStream:
             f"eventide {self.name}",
             ends=self._ends,
             evaluates_rows=self.compiled.evaluates_rows,
+            reads_streams=not (self._reads_outside or self.backlog.spools),
         )
 
     def take_tables(self) -> None:

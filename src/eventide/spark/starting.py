@@ -19,17 +19,32 @@ _RUNS_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 # so again for every batch to find it among the code that is compiled, takes longer than to do without.
 _WITHOUT_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 
+# How long Spark waits before it looks again whether there is anything. To look takes 2 ms of processor time, and a
+# stream that reads others waits for whole batches of theirs: it need not look after every 10 ms, as Spark does.
+_LOOKS_RARELY = {"spark.sql.streaming.pollingDelay": "30ms"}
+
 _one_by_one = threading.Lock()  # for all queries of a session
 
 
 def start_query(
-    session: SparkSession, writer: DataStreamWriter, pool: str, *, ends: bool, evaluates_rows: bool
+    session: SparkSession,
+    writer: DataStreamWriter,
+    pool: str,
+    *,
+    ends: bool,
+    evaluates_rows: bool,
+    reads_streams: bool,
 ) -> StreamingQuery:
     """`pool`: Spark shares its cores between pools, and would else serve the streams of a database one after the other.
     `ends`: whether the query ends by itself. It then takes in nothing that comes in the meantime, so it cannot be
-    called for a batch. `evaluates_rows`: whether Spark evaluates expressions for each row.
+    called for a batch. `evaluates_rows`: whether Spark evaluates expressions for each row. `reads_streams`: whether it
+    reads nothing but other streams.
     """
-    settings = {_RUNS_EMPTY_BATCHES: str(ends).lower(), **({} if evaluates_rows else _WITHOUT_GENERATED_CODE)}
+    settings = {
+        _RUNS_EMPTY_BATCHES: str(ends).lower(),
+        **({} if evaluates_rows else _WITHOUT_GENERATED_CODE),
+        **(_LOOKS_RARELY if reads_streams else {}),
+    }
     with _one_by_one, _settings(session, settings), _in_pool(session, pool):
         return writer.start()
 
