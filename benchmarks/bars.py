@@ -75,6 +75,11 @@ class AtLeast:
         return Verdict(title, found, f">= {self.times:g}x", found is not None and found >= self.times)
 
 
+def own_median(results: Results, workload: str, figure: Figure) -> float | None:
+    found = spread(results.get(workload, {}).get(OURS, []), figure)
+    return None if found is None else found.median
+
+
 @dataclass(frozen=True)
 class AtMost:
     """Our own median must not be above a limit."""
@@ -84,10 +89,9 @@ class AtMost:
     limit: float
 
     def verdict(self, results: Results) -> Verdict:
-        found = spread(results.get(self.workload, {}).get(OURS, []), self.figure)
+        found = own_median(results, self.workload, self.figure)
         title, bar = f"{self.workload}: {self.figure.title}", f"<= {self.limit:g} {self.figure.unit}"
-        median = None if found is None else found.median
-        return Verdict(title, median, bar, median is not None and median <= self.limit)
+        return Verdict(title, found, bar, found is not None and found <= self.limit)
 
 
 @dataclass(frozen=True)
@@ -99,10 +103,9 @@ class Reaches:
     limit: float
 
     def verdict(self, results: Results) -> Verdict:
-        found = spread(results.get(self.workload, {}).get(OURS, []), self.figure)
+        found = own_median(results, self.workload, self.figure)
         title, bar = f"{self.workload}: {self.figure.title}", f">= {self.limit:g} {self.figure.unit}"
-        median = None if found is None else found.median
-        return Verdict(title, median, bar, median is not None and median >= self.limit)
+        return Verdict(title, found, bar, found is not None and found >= self.limit)
 
 
 @dataclass(frozen=True)

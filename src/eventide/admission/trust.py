@@ -31,9 +31,9 @@ class Trusted:
 
 
 class Regaining:
-    """When a cheaper plan may be trusted again, as that which lets rows pass: after so many batches in a row that had a
-    token for every row. Each time that trust is lost it takes twice as many, since taking a batch again costs more than
-    asking.
+    """When a cheaper plan, such as the one that lets rows pass, may be trusted again: after so many batches in a row
+    for which it would have done. Each time that trust is lost it takes twice as many, since taking a batch again costs
+    more than the dearer plan does.
     """
 
     def __init__(self, batches: int = 50) -> None:
@@ -49,8 +49,8 @@ class Regaining:
         self._calm = None
 
     def saw(self, admitted: float, refused: float) -> None:
-        """A batch has ended. Both are of all batches so far; `refused` are rows that lacked a token or came after too
-        long a gap. A batch without rows does not count.
+        """A batch has ended. Both are of all batches so far; `refused` are rows for which the cheaper plan is wrong,
+        such as those that lacked a token. A batch without rows does not count.
         """
         before, self._seen = self._seen, (admitted, refused)
         if self._calm is not None and before != self._seen:
